@@ -204,6 +204,10 @@ PYTHON = {
     "learned diffusion", "learned neighbours", "learned shares", "learned shares_walks", "spread",
 }  # fmt: skip
 BOTH = FILES | PYTHON
+RICH = {
+    "paths", "jaccard", "log", "smoothed", "diffusion", "joint", "shares", "learned smoothed",
+    "learned diffusion", "learned neighbours", "learned shares", "learned shares_walks", "spread",
+}  # fmt: skip
 MEDIUM = {
     "paths", "jaccard", "walks", "log", "smoothed", "diffusion", "joint", "shares",
     "learned smoothed", "learned diffusion", "learned neighbours", "spread",
@@ -242,7 +246,25 @@ def table_lean(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]:
             yield SourceSpec("spread near", "spread_near", view=view)
 
 
+def table_next(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]:
+    """Yield `lean` with numbers in their own units and their directions, where sizes are similar."""
+    by = kinds_of(columns)
+    plain = (*by.get("number", ()), *by.get("date", ()))
+    similar = bool(plain) and similar_sizes(items, columns)
+    for spec in table_lean(items, columns):
+        yield spec
+        if spec.name == "numbers" and similar:
+            yield SourceSpec("raw", "raw", columns=plain)
+            yield SourceSpec("direction", "direction", columns=plain)
+    if similar and not items.relations:
+        yield SourceSpec("near direction", "near", columns=plain, view="direction")
+        if can_cross_fit(items):
+            yield SourceSpec("kernel direction", "kernel", columns=plain, view="direction")
+            yield SourceSpec("spread direction", "spread_near", columns=plain, view="direction")
+
+
 TABLES = {
+    "next": table_next,
     "files": table_files,
     "lean": table_lean,
     "python": table_python,
@@ -259,6 +281,19 @@ CANDIDATES: dict[str, tuple[str, str, set[str], bool] | None] = {
     "small+medium": ("small", "small", MEDIUM, True),
     "files+python": ("both", "files", FILES | {"log", "diffusion", "learned neighbours"}, True),
     "lean": ("lean", "lean", FILES | {"learned neighbours"}, True),
+    "next": ("next", "next", FILES | {"learned neighbours"}, True),
+    "rich": ("next", "next", RICH, True),
+    "rich-shares": ("next", "next", RICH - {"shares", "learned shares", "learned shares_walks"}, True),
+    "rich+walks": ("next", "next", RICH | {"walks"}, True),
+    "rich one way": ("next", "next", RICH, False),
+    "next+python": (
+        "next", "next",
+        FILES | {"learned neighbours", "diffusion", "joint", "log", "learned diffusion"}, True,
+    ),
+    "next+shares": (
+        "next", "next",
+        FILES | {"learned neighbours", "joint", "shares", "learned shares", "learned diffusion"}, True,
+    ),
 }
 """Of a table alone, of a table beside relations, of each relation, and whether directions count."""
 

@@ -25,6 +25,7 @@ import pandas as pd
 import metricmix as mm
 from benchmarks.default_sources.candidates import CANDIDATES, specs_of
 from metricmix.dissimilarity.plan import plan_sources
+from metricmix.dissimilarity.sources import DenseSource
 from metricmix.items.columns import infer_columns
 from metricmix.items.in_memory import as_items, as_relation
 
@@ -69,7 +70,9 @@ def one_fit(folder: str, data: str, candidate: str, seed: int) -> dict[str, Any]
             return record | {"accuracy": None}
     else:
         relations = {
-            name: as_relation([tuple(pair) for pair in one["edges"]], directed=one["directed"])
+            name: as_relation(
+                [(*pair[:2], *map(float, pair[2:])) for pair in one["edges"]], directed=one["directed"]
+            )
             for name, one in found["relations"].items()
         }
         if not len(frame.columns):
@@ -78,7 +81,7 @@ def one_fit(folder: str, data: str, candidate: str, seed: int) -> dict[str, Any]
         columns = infer_columns(items)
         specs, defaults = specs_of(candidate, items, columns)
         plan = plan_sources(items, specs, defaults=defaults)
-        stack = plan.build().stack
+        stack = stack_of(plan)
         names = stack.names
         X: Any = stack
         how = {}
@@ -91,6 +94,21 @@ def one_fit(folder: str, data: str, candidate: str, seed: int) -> dict[str, Any]
     record["sources"] = len(names)
     record["seconds"] = round(time.perf_counter() - begun, 2)
     return record
+
+
+def stack_of(plan: Any) -> mm.DissimilarityStack:
+    """Return the stack of a plan: matrices of few items, rows of more where a kind has them."""
+    if len(plan.items.ids) <= 1000:
+        return plan.build().stack
+    held = {}
+    for source in plan.sources:
+        found = source.supervised or source.by_rows()
+        if found is None:
+            matrix = source.matrix()
+            found = DenseSource(np.asarray(matrix, np.float32))
+            found.facts = getattr(matrix, "facts", None)
+        held[source.spec.name] = found
+    return mm.DissimilarityStack(held, items=list(plan.items.ids), validate=False)
 
 
 def by_sources_for(frame: Any, found: dict[str, Any], given: np.ndarray) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from metricmix.app.ingest import parse_source, read_items
 from metricmix.app.ingest.given_files import plan
-from metricmix.dissimilarity.item_sources import ItemSource
+from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.kinds.paths import FAR_APART
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
 
@@ -128,4 +128,6 @@ def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeyp
     monkeypatch.setattr("metricmix.dissimilarity.graph_rows.DIRECTIONS", 2)
     assert narrow.table.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
-    np.testing.assert_allclose(narrow.start_of(replace(narrow.items)), narrow.start)
+    np.testing.assert_allclose(
+        narrow.new_start(NewItemData(replace(narrow.items), {}, {})), narrow.start
+    )

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import normalised, walk_steps
-from metricmix.dissimilarity.item_sources import NewItemData, TableSource
+from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.nearest_items import joined
 from metricmix.typing import Floats
 
-__all__ = ["ItemGraph", "JointGraph", "NearGraph", "NewSteps"]
+__all__ = ["ItemGraph", "JointGraph", "NearGraph", "NewSteps", "near_graph"]
 
 LINK_STRENGTH = 10.0
 """Of a given link, in a graph where near items are joined by edges of strength 1."""
@@ -48,7 +48,7 @@ class ItemGraph(ABC):
 
     @cached_property
     def operator(self) -> Any:
-        """The normalised adjacency with self loops, B; along directed edges, the steps of a walk."""
+        """The normalised adjacency with self loops, B; the steps of a walk along directed edges."""
         return walk_steps(self.strengths) if self.one_way else normalised(self.strengths)
 
     def new_steps(self, new: NewItemData) -> NewSteps:
@@ -115,6 +115,12 @@ class NearGraph(ItemGraph):
         near = np.argsort(self.view.cross(new, None), axis=1, kind="stable")[:, : self.k]
         ends = np.repeat(np.arange(m), near.shape[1]), near.ravel()
         return csr_array((np.ones(near.size), ends), shape=(m, self.n + m))
+
+
+def near_graph(data: SourceData, view: TableSource, k: int) -> NearGraph:
+    """Return the graph that joins each item to its k nearest by a view."""
+    graph: NearGraph = data.once(("near", id(view), k), lambda: NearGraph(view, k))
+    return graph
 
 
 class JointGraph(ItemGraph):

@@ -16,20 +16,22 @@ neither needs the matrix of all items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.dissimilarity.features import FeatureSource, features
+from metricmix.dissimilarity.feature_rows import FeatureRows, check_metric_name
+from metricmix.dissimilarity.features import FeatureSource
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
-from metricmix.items.columns import Column, Encoding, encode
+from metricmix.items.columns import Column
+from metricmix.items.encoding import Encoding, encode
 from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
@@ -48,6 +50,7 @@ __all__ = [
     "little_data",
     "lowered",
     "make_source",
+    "view_of",
 ]
 
 ANGLES = ("cosine", "angular", "correlation")
@@ -81,12 +84,27 @@ class SourceData:
         Those of its graph between items, numbered as in the table, or their memberships.
     values : (n, n) array, optional
         The entries of its matrix; None where only dissimilarities of new items are needed.
+    shared : dict
+        What several sources of the same items are computed from: encoded columns, views, graphs.
     """
 
     items: Items
     columns: tuple[Column, ...]
     edges: Relation | Memberships | None = None
     values: Floats | None = None
+    shared: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned when it was first asked for under this key."""
+        if key not in self.shared:
+            self.shared[key] = make()
+        return self.shared[key]
+
+    def encoding(self, columns: Sequence[Column]) -> Encoding:
+        """Return columns as features."""
+        names = tuple(column.name for column in columns)
+        found: Encoding = self.once(("columns", names), lambda: encode(self.items, columns))
+        return found
 
 
 class ItemSource(ABC):
@@ -103,9 +121,8 @@ class ItemSource(ABC):
     metric: str | None = None
     needs_known = False
 
-    def __init__(self, spec: SourceSpec, items: Items) -> None:
-        self.spec, self.items = spec, items
-        self.n = len(items.ids)
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        self.spec, self.items, self.n = spec, data.items, len(data.items.ids)
 
     @abstractmethod
     def matrix(self) -> Floats:
@@ -202,18 +219,18 @@ class TableSource(ItemSource):
         """Return the rows of new items, (m, d)."""
 
     @cached_property
-    def applied(self) -> Any:
-        """The distance, applied to the rows."""
-        return features(metric=self.metric).apply(self.table)
+    def distances(self) -> FeatureRows:
+        """The distances of the rows, in their own precision."""
+        check_metric_name(self.metric)
+        return FeatureRows(self.table, self.metric, {})
 
     def matrix(self) -> DissimilarityMatrix:
         """Return the distances of all items."""
-        matrix: DissimilarityMatrix = self.applied.matrix
-        return matrix
+        return self.distances.matrix()
 
     def by_pairs(self) -> Source | None:
         """Return the distances of the rows."""
-        return FeatureSource(self.table, self.metric, name=self.spec.name)
+        return FeatureSource.of(self.distances, self.spec.name)
 
     def nearest(self, k: int) -> NearestItems:
         """Return the nearest items by the rows, at the smallest distance or angle."""
@@ -222,20 +239,16 @@ class TableSource(ItemSource):
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the rows of new items."""
-        return np.asarray(self.applied.cross(self.new_rows(new)))
+        return np.asarray(self.distances.cross(self.new_rows(new)))
 
 
 class ColumnSource(TableSource):
     """Distances of encoded columns."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         self.columns, self.metric = spec.select_columns(data.columns), spec.metric
-
-    @cached_property
-    def encoding(self) -> Encoding:
-        """The columns as features."""
-        return encode(self.items, self.columns)
+        self.encoding = data.encoding(self.columns)
 
     @property
     def table(self) -> Any:
@@ -307,13 +320,32 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
         )
 
 
-def make_source(
-    spec: SourceSpec,
-    items: Items,
-    columns: tuple[Column, ...],
-    edges: Relation | Memberships | None = None,
-    values: Floats | None = None,
-) -> ItemSource:
-    """Return the source that a specification describes; see :class:`SourceData`."""
-    source: ItemSource = KINDS[spec.kind](spec, SourceData(items, columns, edges, values))
+def make_source(spec: SourceSpec, data: SourceData) -> ItemSource:
+    """Return the source that a specification describes."""
+    source: ItemSource = KINDS[spec.kind](spec, data)
+    if isinstance(source, TableSource):
+        data.shared.setdefault(view_key(spec), source)
     return source
+
+
+def view_of(spec: SourceSpec, data: SourceData, usual: str) -> TableSource:
+    """Return the rows that a source is computed from: those of the kind `spec.view`, or usual."""
+    names = [
+        said.name
+        for said in KINDS.declarations(view=True)
+        if {*said.facts["needs"]} <= {*spec.facts["needs"]}
+    ]
+    if spec.view is not None and spec.view not in names:
+        raise InputError(
+            argument=f"source {spec.name!r}, view",
+            expected=f"one of {', '.join(names)}",
+            found=f"{spec.view!r}",
+        )
+    viewed = replace(spec, kind=spec.view or usual, view=None)
+    view: TableSource = data.once(view_key(viewed), lambda: KINDS[viewed.kind](viewed, data))
+    return view
+
+
+def view_key(spec: SourceSpec) -> tuple[str, tuple[str, ...]]:
+    """Return what the rows of a view depend on: all that is stated but its name."""
+    return str(replace(spec, name="")), spec.columns

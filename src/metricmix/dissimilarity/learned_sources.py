@@ -19,9 +19,7 @@ the cells and edges, and no model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -40,14 +38,12 @@ from metricmix.dissimilarity.known import Known, keys_of
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
-from metricmix.exceptions import InputError
-from metricmix.items.items import Items
 from metricmix.typing import AnyArray, Floats
 
-__all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense", "view_of"]
+__all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense"]
 
 
 class PredictionSource(ItemSource):
@@ -55,8 +51,9 @@ class PredictionSource(ItemSource):
 
     predictor: Predictor
 
-    def __init__(self, spec: SourceSpec, items: Items) -> None:
-        super().__init__(spec, items)
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data)
+        items = data.items
         self.known = Known(np.full(self.n, -1), 1, keys_of(map(str, items.ids)))
         if items.targets is not None:
             self.known = Known(items.targets, 0, self.known.keys)
@@ -106,8 +103,8 @@ class ModelSource(PredictionSource):
 
     kernel = "linear"
 
-    def __init__(self, spec: SourceSpec, items: Items, base: TableSource) -> None:
-        super().__init__(spec, items)
+    def __init__(self, spec: SourceSpec, data: SourceData, base: TableSource) -> None:
+        super().__init__(spec, data)
         self.base = base
 
     @property
@@ -139,8 +136,8 @@ class ModelSource(PredictionSource):
 class SpreadOverGraph(PredictionSource):
     """Labels or targets spread over a graph by PageRank."""
 
-    def __init__(self, spec: SourceSpec, items: Items, graph: ItemGraph) -> None:
-        super().__init__(spec, items)
+    def __init__(self, spec: SourceSpec, data: SourceData, graph: ItemGraph) -> None:
+        super().__init__(spec, data)
         self.graph = graph
 
     @property
@@ -167,27 +164,6 @@ class SpreadOverGraph(PredictionSource):
         model = self.supervised.model
         assert isinstance(model, Spread)
         return model.predict(self.reached(new, model.start))
-
-
-def view_of(
-    spec: SourceSpec, data: SourceData, usual: Callable[[SourceSpec, SourceData], TableSource]
-) -> TableSource:
-    """Return the rows that a source is computed from: those of the kind `spec.view`, if stated."""
-    if spec.view is None:
-        return usual(spec, data)
-    names = [
-        said.name
-        for said in KINDS.declarations(view=True)
-        if {*said.facts["needs"]} <= {*spec.facts["needs"]}
-    ]
-    if spec.view not in names:
-        raise InputError(
-            argument=f"source {spec.name!r}, view",
-            expected=f"one of {', '.join(names)}",
-            found=f"{spec.view!r}",
-        )
-    view: TableSource = KINDS[spec.view](replace(spec, kind=spec.view, view=None), data)
-    return view
 
 
 def dense(table: Any) -> Floats:

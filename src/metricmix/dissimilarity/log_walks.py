@@ -8,11 +8,10 @@ import numpy as np
 
 from metricmix.dissimilarity.diffusion import FLOOR, RESTART, LogPageRank, pagerank_smoothed
 from metricmix.dissimilarity.item_graphs import ItemGraph, solved
-from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
+from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
 from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import SourceSpec
-from metricmix.items.items import Items
 from metricmix.typing import Floats
 
 __all__ = ["LogWalks"]
@@ -25,8 +24,8 @@ class LogWalks(ItemSource):
     rows of B, :math:`P_{new} = (I - (1 - r) B_{new})^{-1} (1 - r) B_{old} P`.
     """
 
-    def __init__(self, spec: SourceSpec, items: Items, graph: ItemGraph) -> None:
-        super().__init__(spec, items)
+    def __init__(self, spec: SourceSpec, data: SourceData, graph: ItemGraph) -> None:
+        super().__init__(spec, data)
         self.graph = graph
 
     def by_rows(self) -> Source:

@@ -9,22 +9,26 @@ import numpy as np
 
 from metricmix.dissimilarity.item_sources import SourceData, TableSource
 from metricmix.dissimilarity.specs import SourceSpec
-from metricmix.dissimilarity.table_sources import far_limits
 from metricmix.exceptions import InputError
-from metricmix.items.columns import CUT, NUMERIC, Column, numbers_of
+from metricmix.items.columns import CUT, NUMERIC, Column, centre_and_spread, is_block
+from metricmix.items.encoding import filled_numbers
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
-__all__ = ["NumberRows", "filled_numbers", "scaled_numbers"]
+__all__ = ["NumberRows", "far_limits", "scaled_numbers", "unit_rows"]
+
+FAR = 13.5
+"""Spreads at which columns in their own units are cut off: ten times the quartiles' distance."""
 
 
 class NumberRows(TableSource):
     """A view of the columns of numbers, dates and counts among those that are selected."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         selected = spec.select_columns(data.columns)
-        self.columns = tuple(column for column in selected if column.kind in NUMERIC)
+        numeric = (column for column in selected if column.kind in NUMERIC)
+        self.columns = tuple(column for column in numeric if not is_block(data.items, column))
         if not self.columns:
             raise InputError(
                 argument=f"source {spec.name!r}", expected="columns of numbers, found none"
@@ -40,15 +44,6 @@ class NumberRows(TableSource):
         return np.asarray(np.clip(filled_numbers(items, self.columns), *self.limits))
 
 
-def filled_numbers(items: Items, columns: Sequence[Column]) -> Floats:
-    """Return columns of numbers; a missing number is the median of the fit, a missing count 0."""
-    table = np.empty((len(items.ids), len(columns)))
-    for k, column in enumerate(columns):
-        values = numbers_of(items, column)
-        table[:, k] = np.where(np.isnan(values), column.centre, values)
-    return table
-
-
 def scaled_numbers(items: Items, columns: Sequence[Column]) -> Floats:
     """Return columns less their median, over their spread, cut off at 3; plain ones as they are."""
     values = filled_numbers(items, columns)
@@ -57,3 +52,22 @@ def scaled_numbers(items: Items, columns: Sequence[Column]) -> Floats:
             away = (values[:, k] - column.centre) / (column.reach / CUT or 1.0)
             values[:, k] = np.clip(away, -CUT, CUT)
     return values
+
+
+def far_limits(X: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column that is not far.
+
+    A column that is constant but for a few rows has no distance between quartiles: there a value is
+    far if it would be so in the widest of the other columns.
+    """
+    middle, spread, common = centre_and_spread(X)
+    widest = max(float(common.max(initial=0.0)), float(np.median(spread)))
+    limit = FAR * np.where(common > 0, common, widest)
+    return middle - limit, middle + limit
+
+
+def unit_rows(Z: Floats) -> Floats:
+    """Return the rows at length 1 (or 0)."""
+    from sklearn.preprocessing import normalize
+
+    return np.asarray(normalize(Z))

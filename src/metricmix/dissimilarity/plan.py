@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.default_specs import default_specs, named_specs, used_by_default
-from metricmix.dissimilarity.item_sources import ItemSource, make_source
+from metricmix.dissimilarity.item_sources import ItemSource, SourceData, make_source
 from metricmix.dissimilarity.matching import (
     SourceReport,
     holds_memberships,
@@ -209,6 +209,7 @@ def plan_sources(
         all_specs = named_specs(all_specs, only)
     directed = is_directed(all_specs, graphs)
     reports, sources = [], []
+    shared: dict[Any, Any] = {}
     for spec in all_specs:
         edges: Relation | Memberships | None = None
         values = None
@@ -224,7 +225,7 @@ def plan_sources(
         of_numbers = numbers and spec.supervised
         report = replace(report, why=why[spec.name], of_numbers=of_numbers, view=spec.view)
         reports.append(report)
-        sources.append(make_source(spec, items, columns, edges, values))
+        sources.append(make_source(spec, SourceData(items, columns, edges, values, shared)))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
     seconds = n * n * sum(spec.facts["seconds_per_pair"] for spec in all_specs)
     report_of_all = JoinReport(

@@ -28,7 +28,7 @@ from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
 from metricmix.typing import AnyArray
 
-__all__ = ["Links", "RelationSource", "graph_from_edges"]
+__all__ = ["Links", "RelationSource", "graph_from_edges", "links_of"]
 
 
 class Links(ItemGraph):
@@ -100,12 +100,20 @@ class Links(ItemGraph):
         return csr_array(shape) if given is None else given
 
 
+def links_of(spec: SourceSpec, data: SourceData) -> Links:
+    """Return the graph that a source is computed from."""
+    links: Links = Links(spec, data)
+    key = ("links", spec.file, links.one_way, links.memberships is None, spec.direction)
+    found: Links = data.once(key, lambda: links)
+    return found
+
+
 class RelationSource(ItemSource):
     """A source computed from a graph or from memberships."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
-        self._links = Links(spec, data)
+        super().__init__(spec, data)
+        self._links = links_of(spec, data)
 
     @property
     def links(self) -> Links:

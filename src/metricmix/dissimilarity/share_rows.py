@@ -9,7 +9,7 @@ import numpy as np
 
 from metricmix.dissimilarity.graph_rows import GraphRows
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.number_rows import filled_numbers
+from metricmix.items.encoding import counts_of
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
@@ -26,13 +26,13 @@ class ShareRows(GraphRows):
 
     def starting_rows(self, items: Items) -> Any:
         """Return the attributes of items, over the sum of their sizes."""
+        from sklearn.preprocessing import normalize
+
         if all(column.kind == "count" for column in self.columns):
-            rows: Any = filled_numbers(items, self.columns)
-        else:
-            here = items is self.items
-            rows = self.encoding.features if here else self.encoding.transform(items)
-            rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        return rows / np.maximum(np.abs(rows).sum(axis=1), 1e-300)[:, None]
+            return normalize(counts_of(items, self.columns), norm="l1")
+        here = items is self.items
+        rows = self.encoding.features if here else self.encoding.transform(items)
+        return normalize(rows, norm="l1")
 
     @property
     def smoothed(self) -> Floats:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.items.columns import Column, encode
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.items.columns import Column
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
-__all__ = ["Topics"]
+__all__ = ["Topics", "topics_of"]
 
 TOPICS = 100
 
@@ -20,8 +21,8 @@ TOPICS = 100
 class Topics:
     """The leading singular vectors of the tf-idf of texts and counts, rows at length 1."""
 
-    def __init__(self, items: Items, columns: Sequence[Column]) -> None:
-        self.items, self.encoding = items, encode(items, columns)
+    def __init__(self, data: SourceData, columns: Sequence[Column]) -> None:
+        self.items, self.encoding = data.items, data.encoding(columns)
 
     def words(self, items: Items) -> Any:
         """Return the tf-idf of items, rows at length 1 (or 0), dense or sparse."""
@@ -45,3 +46,10 @@ class Topics:
         if self.vectors is not None:
             return np.asarray(words @ self.vectors)
         return words if isinstance(words, np.ndarray) else np.asarray(words.toarray())
+
+
+def topics_of(data: SourceData, columns: Sequence[Column]) -> Topics:
+    """Return the topics of columns of texts and counts."""
+    key = "topics", tuple(column.name for column in columns)
+    topics: Topics = data.once(key, lambda: Topics(data, columns))
+    return topics

@@ -24,7 +24,7 @@ from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.progress import StepProgress
 from metricmix.fitting.storage import SEARCHED_UP_TO, ValueStorage, build, pairs_to_compare
-from metricmix.items.columns import encode
+from metricmix.items.encoding import encode
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
 from metricmix.learning.learned import Learned

@@ -39,7 +39,8 @@ from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.relation_sources import Links, RelationSource
 from metricmix.dissimilarity.specs import graph_names
-from metricmix.items.columns import MOST_WORDS, Column, numbers_of
+from metricmix.items.columns import Column, numbers_of
+from metricmix.items.encoding import MOST_WORDS
 from metricmix.items.items import Items
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats

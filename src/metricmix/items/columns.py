@@ -1,4 +1,4 @@
-"""Column types: what each attribute is taken for, and the features it becomes."""
+"""Column types: what each attribute is taken for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_known, is_missing, quoted
+from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_known, is_missing
 from metricmix.items.items import Items
 from metricmix.items.number_formats import (
     ORDERS,
@@ -29,12 +27,10 @@ from metricmix.validation import check_choice
 
 __all__ = [
     "Column",
-    "Encoding",
     "are_counts",
-    "column_transformer",
-    "encode",
     "infer_columns",
     "infer_kind",
+    "numbers_of",
     "unreadable_cells",
 ]
 
@@ -50,7 +46,6 @@ LARGEST_NUMBER = 1e150
 CUT = 3.0
 """Spreads at which scaled columns are cut off."""
 MOST_CATEGORIES = 50
-MOST_WORDS = 5000
 SHOWN = 3
 """Cells of a column that are reported each."""
 MANY_COLUMNS = 20
@@ -118,19 +113,6 @@ class Column:
             yield f"column {self.name!r}: {self.tail}"
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """Features (n, d), dense or sparse; the columns they come from; the fitted transformer."""
-
-    features: Any
-    columns: tuple[Column, ...]
-    transformer: Any
-
-    def transform(self, items: Items) -> Any:
-        """Return the features of other items, by the same scales, categories and words."""
-        return self.transformer.transform(_cells(items, self.columns))
-
-
 def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
     """Return the kind of every attribute.
 
@@ -188,6 +170,10 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
     columns: list[Column] = []
     commas = items.origin.decimal_commas
     for name, values in items.columns.items():
+        if hasattr(values, "indptr"):
+            why = f"a sparse table of {values.shape[1]} columns"
+            columns.append(Column(name, "count", why, 0))
+            continue
         mask = items.known(name)
         n_missing = len(values) - int(mask.sum())
         if not mask.any():
@@ -208,7 +194,8 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
                 notes.append(f"to read {example!r} otherwise, pass --kind {name}={other}")
             column = Column(name, kind, "; ".join(notes), 0, found.format, units=found.units)
         columns.append(replace(column, n_missing=n_missing))
-    numbers = {c.name: numbers_of(items, c) for c in columns if c.kind in NUMERIC}
+    single = [c for c in columns if not is_block(items, c)]
+    numbers = {c.name: numbers_of(items, c) for c in single if c.kind in NUMERIC}
     inferred = {c.name for c in columns if c.kind == "number" and c.name not in stated}
     if len(inferred) >= MANY_COLUMNS and are_counts(numbers[name] for name in inferred):
         why = f"one of {len(inferred)} columns of whole numbers, most of them zero"
@@ -300,9 +287,14 @@ def _stated_column(items: Items, name: str, kind: str, known: Sequence[str]) -> 
     return Column(name, kind, why, 0, found.format, units=found.units)
 
 
+def is_block(items: Items, column: Column) -> bool:
+    """Return whether a column is a sparse table of counts."""
+    return hasattr(items.values(column.name), "indptr")
+
+
 def numbers_of(items: Items, column: Column) -> Floats:
     """Return the values of a numeric column, NaN where there is no finite number."""
-    cells = items.columns[column.name]
+    cells = items.values(column.name)
     if not isinstance(cells, tuple):
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = None
@@ -445,71 +437,3 @@ def are_counts(columns: Iterable[Floats]) -> bool:
             return False
         zeros, total = zeros + int((values == 0).sum()), total + len(values)
     return zeros > MOSTLY_ZERO * total
-
-
-# -- features ------------------------------------------------------------------------------------
-
-
-def encode(items: Items, columns: Sequence[Column]) -> Encoding:
-    """Return attributes as features, by the kinds of their columns; not all may be ignored."""
-    columns = [column for column in columns if column.kind != "ignore"]
-    transformer = column_transformer(columns)
-    try:
-        features = transformer.fit_transform(_cells(items, columns))
-    except TableFileError:
-        raise
-    except ValueError as error:  # such as texts without a word
-        names = quoted([column.name for column in columns])
-        raise TableFileError(f"{items.source}, {names}: {error}") from None
-    return Encoding(features, tuple(columns), transformer)
-
-
-def _cells(items: Items, columns: Sequence[Column]) -> NDArray[np.object_]:
-    """Return the cells as the transformer takes them: scaled numbers, and text."""
-    table = np.empty((len(items.ids), len(columns)), dtype=object)
-    for k, column in enumerate(columns):
-        texts = items.texts(column.name)
-        if column.kind not in NUMERIC:
-            table[:, k] = texts
-            continue
-        values = numbers_of(items, column)
-        missing = 0.0 if column.kind == "count" else column.centre
-        values = np.where(np.isnan(values), missing, values)
-        if column.kind in ("number", "date"):
-            values = np.clip(values - column.centre, -column.reach, column.reach) / column.spread
-        table[:, k] = values
-    return table
-
-
-def column_transformer(columns: Sequence[Column]) -> Any:
-    """Return the scikit-learn transformer of cells to features, not yet fitted."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
-
-    def floats() -> Any:
-        return FunctionTransformer(_as_floats)
-
-    by_kind = {
-        "number": floats(),
-        "date": floats(),
-        "plain": floats(),
-        "count": make_pipeline(floats(), TfidfTransformer()),
-        "category": OneHotEncoder(
-            max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"
-        ),
-    }
-    parts: list[tuple[str, Any, Any]] = []
-    for kind, transformer in by_kind.items():
-        places = [k for k, column in enumerate(columns) if column.kind == kind]
-        parts += [(kind, transformer, places)] if places else []
-    for k, column in enumerate(columns):
-        if column.kind == "text":
-            words = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
-            parts.append((f"text {k}", words, k))
-    return ColumnTransformer(parts)
-
-
-def _as_floats(cells: NDArray[np.object_]) -> Floats:
-    return cells.astype(np.float64)

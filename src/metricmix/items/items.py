@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,9 @@ MANY, MOSTLY_DISTINCT = 20, 0.5
 """Number of classes, and their share of the labels, above which they are not classes."""
 FEW = 5
 """Labels that are too few to tell."""
-Values = tuple[str, ...] | Floats
-"""The values of a column: texts, "" where missing, or numbers, NaN where missing."""
+Values = tuple[str, ...] | Floats | Any
+"""The values of a column: texts, "" where missing; numbers, NaN where missing; or a sparse table of
+counts, CSR (n, d), which counts as one column."""
 
 
 @dataclass(frozen=True)
@@ -162,14 +164,15 @@ class Items:
         """Return the place of an item in its file."""
         return self.origin.where(item, column)
 
-    def texts(self, column: str) -> tuple[str, ...]:
-        """Return the values of a column as texts, "" where they are missing.
-
-        TableFileError if there is no such column.
-        """
+    def values(self, column: str) -> Values:
+        """Return the values of a column; TableFileError if there is no such column."""
         if column not in self.columns:
             raise TableFileError(f"{self.source}: expected a column {column!r}, found none")
-        values = self.columns[column]
+        return self.columns[column]
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Return the values of a column as texts, "" where they are missing."""
+        values = self.values(column)
         if isinstance(values, tuple):
             return tuple(cell if is_known(cell) else "" for cell in values)
         return tuple("" if np.isnan(x) else f"{x:.15g}" for x in values.tolist())
@@ -181,6 +184,8 @@ class Items:
             return np.zeros(len(self.ids), dtype=bool)
         if isinstance(values, tuple):
             return np.array([is_known(cell) for cell in values], dtype=bool)
+        if hasattr(values, "indptr"):
+            return np.ones(len(self.ids), dtype=bool)
         return ~np.isnan(values)
 
 

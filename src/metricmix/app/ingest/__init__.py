@@ -11,7 +11,8 @@ from metricmix.dissimilarity.matching import SourceReport
 from metricmix.dissimilarity.plan import JoinedData, JoinReport, Plan
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.fitting.new_items import FitInputs, NewEdgesReport
-from metricmix.items.columns import Column, Encoding, encode, infer_columns
+from metricmix.items.columns import Column, infer_columns
+from metricmix.items.encoding import Encoding, encode
 from metricmix.items.items import Items
 from metricmix.items.relation import Matrix, Relation
 

@@ -21,7 +21,7 @@ from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
-from metricmix.dissimilarity.item_sources import NewItemData, make_source
+from metricmix.dissimilarity.item_sources import NewItemData, SourceData, make_source
 from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.specs import KINDS, SourceSpec, graph_names
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
@@ -199,12 +199,14 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         name: restored_edges(name, stored, len(ids)) for name, stored in content["graphs"].items()
     }
     sources = []
+    shared: dict[Any, Any] = {}
     for stored in content["sources"]:
         if stored["kind"] not in KINDS:
             raise ValueError(f"a source of kind {stored['kind']!r}")
         end_columns = None if stored["ends"] is None else tuple(stored["ends"])
         spec = SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": end_columns})
-        sources.append(make_source(spec, items, columns, graphs.get(spec.file or "")))
+        data = SourceData(items, columns, graphs.get(spec.file or ""), shared=shared)
+        sources.append(make_source(spec, data))
     if not sources:
         raise ValueError("no sources")
     near = content.get("edges_per_item")

@@ -9,8 +9,8 @@ import numpy as np
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.number_rows import scaled_numbers
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.dissimilarity.topic_rows import Topics
-from metricmix.items.columns import Encoding, encode, numbers_of
+from metricmix.dissimilarity.topic_rows import topics_of
+from metricmix.items.columns import numbers_of
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
@@ -38,19 +38,14 @@ class JointColumns(TableSource):
     metric = "euclidean"
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         self.columns = spec.select_columns(data.columns)
-        by_kind = {column.kind: column for column in self.columns}
         kinds = ("number", "plain", "date")
         self.numbers = tuple(column for column in self.columns if column.kind in kinds)
         self.categories = tuple(column for column in self.columns if column.kind == "category")
         words = tuple(column for column in self.columns if column.kind in ("text", "count"))
-        self.topics = Topics(data.items, words) if by_kind.keys() & {"text", "count"} else None
-
-    @cached_property
-    def codes(self) -> Encoding:
-        """The categories as 0/1 columns."""
-        return encode(self.items, self.categories)
+        self.topics = topics_of(data, words) if words else None
+        self.codes = data.encoding(self.categories) if self.categories else None
 
     @cached_property
     def gaps(self) -> tuple[int, ...]:
@@ -69,7 +64,7 @@ class JointColumns(TableSource):
         parts = [scaled_numbers(items, self.numbers)]
         if self.numbers:
             parts.append(self.missing(items)[:, list(self.gaps)])
-        if self.categories:
+        if self.codes is not None:
             here = items is self.items
             codes = self.codes.features if here else self.codes.transform(items)
             parts.append(codes if isinstance(codes, np.ndarray) else codes.toarray())

@@ -8,8 +8,8 @@ import numpy as np
 
 from metricmix.dissimilarity.graph_rows import GraphRows
 from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.number_rows import unit_rows
 from metricmix.dissimilarity.specs import KINDS
-from metricmix.dissimilarity.table_sources import unit_rows
 from metricmix.typing import Floats
 
 __all__ = ["DiffusedAttributes"]

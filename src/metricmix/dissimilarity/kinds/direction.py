@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.number_rows import NumberRows, scaled_numbers
+from metricmix.dissimilarity.number_rows import NumberRows, scaled_numbers, unit_rows
 from metricmix.dissimilarity.specs import KINDS
-from metricmix.dissimilarity.table_sources import unit_rows
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 

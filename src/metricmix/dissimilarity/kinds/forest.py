@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from metricmix.dissimilarity.forests import Forest
-from metricmix.dissimilarity.item_sources import ColumnSource, SourceData
-from metricmix.dissimilarity.learned_sources import ModelSource, dense, view_of
+from metricmix.dissimilarity.item_sources import SourceData, view_of
+from metricmix.dissimilarity.learned_sources import ModelSource, dense
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
@@ -29,7 +29,7 @@ class ColumnForest(ModelSource):
     """Distances between what a random forest on the encoded columns predicts."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, view_of(spec, data, ColumnSource))
+        super().__init__(spec, data, view_of(spec, data, "metric"))
 
     @cached_property
     def rows(self) -> Any:

@@ -38,7 +38,7 @@ class GowerSource(ItemSource):
     """
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         self.columns = spec.select_columns(data.columns)
         self.is_category = np.array([column.kind == "category" for column in self.columns])
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.graph_rows import GraphRows
-from metricmix.dissimilarity.item_graphs import JointGraph, NearGraph
-from metricmix.dissimilarity.item_sources import NewItemData, SourceData
-from metricmix.dissimilarity.kinds.metric import ColumnDistance
-from metricmix.dissimilarity.learned_sources import view_of
+from metricmix.dissimilarity.item_graphs import JointGraph, near_graph
+from metricmix.dissimilarity.item_sources import NewItemData, SourceData, view_of
+from metricmix.dissimilarity.number_rows import unit_rows
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.dissimilarity.table_sources import unit_rows
 from metricmix.typing import Floats
 
 __all__ = ["JointlySmoothed"]
@@ -43,12 +40,12 @@ class JointlySmoothed(GraphRows):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         near = replace(spec, metric="angular", restart=NEAR_RESTART)
-        self.graph = JointGraph(self.links, NearGraph(view_of(near, data, ColumnDistance), spec.k))
+        self.graph = JointGraph(self.links, near_graph(data, view_of(near, data, "metric"), spec.k))
 
     @cached_property
     def smoothed(self) -> Floats:
         """The attributes, smoothed, (n, d)."""
-        return pagerank_smoothed(self.graph.operator, self.start, self.spec.restart)
+        return self.smooth(self.graph)
 
     @cached_property
     def table(self) -> Floats:

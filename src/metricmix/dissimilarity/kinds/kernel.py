@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.kinds.columns import JointColumns
-from metricmix.dissimilarity.learned_sources import ModelSource, view_of
+from metricmix.dissimilarity.item_sources import SourceData, view_of
+from metricmix.dissimilarity.learned_sources import ModelSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["KernelModel"]
@@ -27,4 +26,4 @@ class KernelModel(ModelSource):
     kernel = "rbf"
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, view_of(spec, data, JointColumns))
+        super().__init__(spec, data, view_of(spec, data, "columns"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import ColumnSource, SourceData
-from metricmix.dissimilarity.learned_sources import ModelSource, view_of
+from metricmix.dissimilarity.item_sources import SourceData, view_of
+from metricmix.dissimilarity.learned_sources import ModelSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["ColumnModel"]
@@ -24,4 +24,4 @@ class ColumnModel(ModelSource):
     """Distances between what a regression on the encoded columns, or on a view, predicts."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, view_of(spec, data, ColumnSource))
+        super().__init__(spec, data, view_of(spec, data, "metric"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.kinds.membership import MembershipSource
-from metricmix.dissimilarity.kinds.smoothed import SmoothedSource
-from metricmix.dissimilarity.learned_sources import ModelSource, view_of
+from metricmix.dissimilarity.item_sources import SourceData, view_of
+from metricmix.dissimilarity.learned_sources import ModelSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.memberships import Memberships
 
@@ -31,5 +29,5 @@ class GraphModel(ModelSource):
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         of_groups = isinstance(data.edges, Memberships)
-        kind = MembershipSource if of_groups else SmoothedSource
-        super().__init__(spec, data.items, view_of(spec, data, kind))
+        usual = "membership" if of_groups else "smoothed"
+        super().__init__(spec, data, view_of(spec, data, usual))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metricmix.dissimilarity.item_sources import SourceData
 from metricmix.dissimilarity.log_walks import LogWalks
-from metricmix.dissimilarity.relation_sources import Links
+from metricmix.dissimilarity.relation_sources import Links, links_of
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["LinkWalks"]
@@ -24,8 +24,8 @@ class LinkWalks(LogWalks):
     """Minus the logarithm of personalised PageRank in a given graph."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self._links = Links(spec, data)
-        super().__init__(spec, data.items, self._links)
+        self._links = links_of(spec, data)
+        super().__init__(spec, data, self._links)
 
     @property
     def links(self) -> Links:

@@ -31,7 +31,7 @@ class MatrixSource(ItemSource):
     """A matrix that was given."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         self.values = data.values
 
     def matrix(self) -> Floats:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_graphs import NearGraph
-from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.kinds.columns import JointColumns
-from metricmix.dissimilarity.learned_sources import view_of
+from metricmix.dissimilarity.item_graphs import near_graph
+from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.log_walks import LogWalks
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
@@ -26,5 +24,5 @@ class NearWalks(LogWalks):
     """How well chains of near items lead from one item to the other."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self.base = view_of(spec, data, JointColumns)
-        super().__init__(spec, data.items, NearGraph(self.base, spec.k))
+        self.base = view_of(spec, data, "columns")
+        super().__init__(spec, data, near_graph(data, self.base, spec.k))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.share_rows import ShareRows
 from metricmix.dissimilarity.specs import KINDS
@@ -31,7 +30,7 @@ class SmoothedShares(ShareRows):
     @cached_property
     def smoothed(self) -> Floats:
         """The shares, smoothed by PageRank."""
-        return pagerank_smoothed(self.links.operator, self.start, self.spec.restart)
+        return self.smooth()
 
     def new_smoothed(self, new: NewItemData) -> Floats:
         """Return the shares of new items, smoothed along their edges."""

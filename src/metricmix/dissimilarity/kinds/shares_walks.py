@@ -6,13 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from metricmix.dissimilarity.graph_sources import STAY, WALKS
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.share_rows import ShareRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 
 __all__ = ["WalkedShares"]
+
+WALKS, STAY = 16, 0.05
+"""Steps that are averaged over, and the share of the item itself."""
 
 
 @KINDS.register(

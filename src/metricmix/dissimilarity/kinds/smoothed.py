@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.graph_rows import GraphRows
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import KINDS
@@ -31,7 +30,7 @@ class SmoothedSource(GraphRows):
     @cached_property
     def table(self) -> Floats:
         """The attributes, each row of norm 1, smoothed along the graph: (n, d)."""
-        return pagerank_smoothed(self.links.operator, self.start, self.spec.restart)
+        return self.smooth()
 
     def new_rows(self, new: NewItemData) -> Floats:
         """Return the attributes of new items, smoothed along their edges, (m, d)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metricmix.dissimilarity.item_sources import SourceData
 from metricmix.dissimilarity.learned_sources import SpreadOverGraph
-from metricmix.dissimilarity.relation_sources import Links
+from metricmix.dissimilarity.relation_sources import links_of
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["SpreadSource"]
@@ -26,4 +26,4 @@ class SpreadSource(SpreadOverGraph):
     """Labels or targets spread over a given graph."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, Links(spec, data))
+        super().__init__(spec, data, links_of(spec, data))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_graphs import NearGraph
-from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.kinds.columns import JointColumns
-from metricmix.dissimilarity.learned_sources import SpreadOverGraph, view_of
+from metricmix.dissimilarity.item_graphs import near_graph
+from metricmix.dissimilarity.item_sources import SourceData, view_of
+from metricmix.dissimilarity.learned_sources import SpreadOverGraph
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["SpreadNear"]
@@ -26,5 +25,5 @@ class SpreadNear(SpreadOverGraph):
     """Labels or targets spread over the graph of near items."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self.base = view_of(spec, data, JointColumns)
-        super().__init__(spec, data.items, NearGraph(self.base, spec.k))
+        self.base = view_of(spec, data, "columns")
+        super().__init__(spec, data, near_graph(data, self.base, spec.k))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
+from metricmix.dissimilarity.number_rows import unit_rows
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.dissimilarity.table_sources import unit_rows
-from metricmix.dissimilarity.topic_rows import Topics
+from metricmix.dissimilarity.topic_rows import topics_of
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 
@@ -30,18 +30,14 @@ class TopicAngles(TableSource):
     metric = "angular"
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items)
+        super().__init__(spec, data)
         selected = spec.select_columns(data.columns)
         self.columns = tuple(column for column in selected if column.kind in ("text", "count"))
         if not self.columns:
             raise InputError(
                 argument=f"source {spec.name!r}", expected="columns of texts or counts, found none"
             )
-
-    @cached_property
-    def topics(self) -> Topics:
-        """The singular vectors."""
-        return Topics(self.items, self.columns)
+        self.topics = topics_of(data, self.columns)
 
     @cached_property
     def table(self) -> Floats:
