@@ -27,7 +27,8 @@ from benchmarks.default_sources.candidates import CANDIDATES, specs_of
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.items.columns import infer_columns
-from metricmix.items.in_memory import as_items, as_relation
+from metricmix.items.in_memory import as_items
+from metricmix.items.relation import as_relation
 
 PER_CLASS, SHARE = 10, 1 / 3
 
