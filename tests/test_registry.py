@@ -65,7 +65,7 @@ def toy() -> Iterator[str]:
     )
     class Initials(ItemSource):
         def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-            super().__init__(spec, data.items)
+            super().__init__(spec, data)
             self.columns = spec.select_columns(data.columns)
 
         def letters(self, items: Any) -> np.ndarray:

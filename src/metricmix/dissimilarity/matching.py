@@ -219,11 +219,13 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
             f"{edges.source}: expected edges between items of {items.source}, such as "
             f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"
         )
-    connected = set(ends[used].ravel().tolist())
-    missing = [item for k, item in enumerate(items.ids) if k not in connected]
+    alone = np.bincount(ends[used].ravel(), minlength=len(items.ids)) == 0
+    missing = [items.ids[k] for k in np.flatnonzero(alone).tolist()]
     foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    pairs = np.unique(ends[inside], axis=0)
-    n_pairs = len(pairs) if edges.directed else len(np.unique(np.sort(pairs, axis=1), axis=0))
+    pairs = distinct_pairs(ends[inside], len(items.ids))
+    n_pairs = len(pairs)
+    if not edges.directed:
+        n_pairs = len(distinct_pairs(np.sort(pairs, axis=1), len(items.ids)))
     lookalikes = similar_ids(items.ids, foreign)
     report = SourceReport(
         spec.name,
@@ -251,6 +253,12 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
         id_hint=id_hint(items, edges.ids or ()) if 2 * len(foreign) > edges.n_nodes else "",
     )
     return report, edges.select(used, ends, len(items.ids))
+
+
+def distinct_pairs(ends: Indices, n: int) -> Indices:
+    """Return pairs of numbers below n, each once."""
+    keys = np.unique(ends[:, 0] * n + ends[:, 1])
+    return np.column_stack([keys // n, keys % n])
 
 
 def match_memberships(

@@ -210,15 +210,25 @@ def plan_sources(
     directed = is_directed(all_specs, graphs)
     reports, sources = [], []
     shared: dict[Any, Any] = {}
+    matched: dict[str | None, tuple[SourceReport, Relation | Memberships]] = {}
     for spec in all_specs:
         edges: Relation | Memberships | None = None
         values = None
         if "matrix" in spec.needs:
             report, values = match_matrix(items, spec, directed=directed)
-        elif spec.membership:
-            report, edges = match_memberships(items, spec, graphs[spec.file])
         elif spec.uses_graph:
-            report, edges = match_edges(items, spec, graphs[spec.file])
+            if spec.file not in matched:
+                match: Any = match_memberships if spec.membership else match_edges
+                matched[spec.file] = match(items, spec, graphs[spec.file])
+            report, edges = matched[spec.file]
+            stated = spec.directed is not None
+            report = replace(
+                report,
+                name=spec.name,
+                kind=spec.kind,
+                direction=spec.direction,
+                direction_stated=stated,
+            )
         else:
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)

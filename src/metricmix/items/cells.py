@@ -17,6 +17,8 @@ __all__ = [
     "stem_of",
 ]
 
+MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
+"""Columns of numbers from which on they may be counts, as of words, and the share of zeros."""
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 

@@ -11,7 +11,14 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_known, is_missing
+from metricmix.items.cells import (
+    MANY_COLUMNS,
+    MOSTLY_ZERO,
+    SPREADSHEET_ERRORS,
+    did_you_mean,
+    is_known,
+    is_missing,
+)
 from metricmix.items.items import Items
 from metricmix.items.number_formats import (
     ORDERS,
@@ -48,9 +55,6 @@ CUT = 3.0
 MOST_CATEGORIES = 50
 SHOWN = 3
 """Cells of a column that are reported each."""
-MANY_COLUMNS = 20
-"""Columns of whole numbers from which on they may be counts, as of words."""
-MOSTLY_ZERO = 0.6
 CODES = (-99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
 """Numbers that often stand for missing values."""
 CODE_AWAY = 2.0

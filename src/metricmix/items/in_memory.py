@@ -15,14 +15,18 @@ from metricmix.items.cells import did_you_mean, is_known
 from metricmix.items.items import Items, Origin, Values
 from metricmix.items.number_formats import CellFormat, number_reading
 from metricmix.items.relation import Relation, as_matrix, as_relation, numbered
-from metricmix.items.tables import as_frame, texts_of, values_of
+from metricmix.items.tables import as_frame, count_table, texts_of, values_of
 from metricmix.labels import check_label_order, check_targets
 from metricmix.typing import Floats
+from metricmix.validation import check_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["as_items", "new_items_like"]
+
+COUNTS = "attributes"
+"""What a sparse table of counts is called among the columns."""
 
 
 def as_items(
@@ -81,6 +85,9 @@ def as_items(
         columns[name], kind = values_of(frame[name], name)
         if kind:
             dtypes[name] = kind
+    counts = count_table(data)
+    if counts is not None:
+        columns[COUNTS] = counts
     found = named("matrices", matrices, as_matrix)
     items = Items(
         ids,
@@ -126,6 +133,8 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
             argument="new", expected="new items", found=f"{again[0]!r}, which was in the fit"
         )
     columns = {name: values_of(frame[name], name)[0] for name in frame.columns}
+    if hasattr(fitted.columns.get(COUNTS), "indptr"):
+        columns = {COUNTS: counts_like(fitted.columns[COUNTS], data)}
     items = Items(
         ids,
         columns,
@@ -149,6 +158,18 @@ def named(argument: str, given: Any, read: Any) -> dict[str, Any]:
         except InputError as error:
             raise error.replace(argument=f"{argument}[{name!r}]") from None
     return found
+
+
+def counts_like(fitted: Any, data: Any) -> Any:
+    """Return counts of new items with the columns of the fit, CSR (m, d)."""
+    from scipy.sparse import csr_array
+
+    table = csr_array(check_table(data))
+    if table.shape[1] != fitted.shape[1]:
+        raise InputError(
+            argument="new", expected=f"{fitted.shape[1]} columns", found=table.shape[1]
+        )
+    return table
 
 
 # -- ids and labels ------------------------------------------------------------------------------

@@ -172,6 +172,9 @@ def read_graph(graph: Any) -> Read:
             found=f"{type(graph).__name__} of shape {array.shape}",
         )
     weights = array[:, 2].tolist() if array.shape[1] == 3 else None
+    if array.dtype.kind in "iu" and weights is None:
+        names, ends = np.unique(array, return_inverse=True)
+        return len(names), texts_of(names.tolist()), ends.reshape(-1, 2), None, "weight"
     return of_pairs(array[:, :2].tolist(), weights, "weight")
 
 

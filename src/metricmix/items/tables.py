@@ -15,31 +15,55 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.exceptions import InputError
+from metricmix.items.cells import MANY_COLUMNS, MOSTLY_ZERO
 from metricmix.labels import is_missing
 from metricmix.typing import AnyArray, Floats
-from metricmix.validation import unmasked
+from metricmix.validation import check_table, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from metricmix.items.items import Values
 
-__all__ = ["as_frame", "text_of", "texts_of", "values_of"]
+__all__ = ["as_frame", "count_table", "text_of", "texts_of", "values_of"]
 
 PLAIN = (str, Real, np.bool_, Decimal, date, timedelta, np.datetime64, np.timedelta64)
 """What a cell may hold."""
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """Return a table as a pandas DataFrame whose columns have texts as names, each its own."""
+    """Return a table as a pandas DataFrame whose columns have texts as names, each its own.
+
+    A sparse table of counts has no columns there; see :func:`count_table`.
+    """
     import pandas as pd
 
+    counts = count_table(data)
+    if counts is not None:
+        return pd.DataFrame(index=range(counts.shape[0]))
     frame = data if isinstance(data, pd.DataFrame) else read_frame(data)
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise InputError(argument="data", expected="every column once", found=f"{twice!r} twice")
     return frame.set_axis(names, axis=1)
+
+
+def count_table(data: Any) -> Any:
+    """Return a sparse table of counts as CSR; None for other data.
+
+    Counts are not negative, and most are zero. A sparse table of others, or of few columns, is read
+    as an array is.
+    """
+    if not hasattr(data, "tocsr"):
+        return None
+    from scipy.sparse import csr_array
+
+    table = csr_array(check_table(data))
+    entries = table.shape[0] * table.shape[1]
+    if table.shape[1] < MANY_COLUMNS or table.nnz > (1 - MOSTLY_ZERO) * entries:
+        return None
+    return table if table.data.min(initial=0.0) >= 0 else None
 
 
 def read_frame(data: Any) -> pd.DataFrame:
