@@ -8,6 +8,7 @@ items follow from their own rows of B, computed with the degrees of the fit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -77,7 +78,7 @@ class ItemGraph(ABC):
         steps = self.new_steps(new)
         return solved(steps, restart, restart * own + (1.0 - restart) * (steps.across @ known))
 
-    def walked(self, new: NewItemData, own: Floats, stages: list[Floats]) -> list[Floats]:
+    def walked(self, new: NewItemData, own: Floats, stages: Iterable[Floats]) -> list[Floats]:
         """Return the rows of new items after each step, given those of all items before it."""
         steps, found = self.new_steps(new), []
         for known in stages:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-
 from metricmix.dissimilarity.graph_rows import GraphRows
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.number_rows import unit_rows
@@ -32,12 +30,12 @@ class DiffusedAttributes(GraphRows):
     @cached_property
     def once(self) -> Floats:
         """The attributes after one step, (n, d)."""
-        return np.asarray(self.links.operator @ self.start)
+        return self.step(self.start)
 
     @cached_property
     def table(self) -> Floats:
         """The attributes after two steps, rows at length 1."""
-        return unit_rows(self.links.operator @ self.once)
+        return unit_rows(self.step(self.once))
 
     def new_rows(self, new: NewItemData) -> Floats:
         """Return the attributes of new items after two steps."""

@@ -17,6 +17,8 @@ from metricmix.typing import Floats, Indices
 
 __all__ = ["GowerSource"]
 
+FACTS = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n d)")
+
 
 @KINDS.register(
     "gower",
@@ -94,8 +96,7 @@ class GowerSource(ItemSource):
     def matrix(self) -> Floats:
         """Return the distances of all items."""
         blocks = [self.rows(np.arange(k, min(self.n, k + 256))) for k in range(0, self.n, 256)]
-        known = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n d)")
-        return as_dissimilarity(np.concatenate(blocks), self.spec.name, facts=known)
+        return as_dissimilarity(np.concatenate(blocks), self.spec.name, facts=FACTS)
 
     def by_pairs(self) -> Source:
         """Return the same for single pairs."""
@@ -104,7 +105,9 @@ class GowerSource(ItemSource):
             return np.where(i == j, 0.0, self._between(self.cells[i], self.cells[j]))
 
         rows = self.rows
-        return ComputedSource(self.n, rows, columns=rows, pairs=pairs, name=self.spec.name)
+        return ComputedSource(
+            self.n, rows, columns=rows, pairs=pairs, name=self.spec.name, facts=FACTS
+        )
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items, over the ranges of the fit."""

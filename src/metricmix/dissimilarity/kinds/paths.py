@@ -11,7 +11,7 @@ import numpy as np
 from metricmix.dissimilarity.breadth_first import breadth_first
 from metricmix.dissimilarity.graphs import Graph
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, facts
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.relation_sources import RelationSource, graph_from_edges
@@ -123,6 +123,8 @@ class PathRows(Source):
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.n, self.name, self.directed = graph.n, name, graph.directed
+        known = replace(facts("path_length"), directed=graph.directed)
+        self.facts = replace(known, metric="no") if graph.directed else known
         self._graph = graph
         self._back = graph.adjacency.T.tocsr() if graph.directed else graph.adjacency
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -31,21 +33,26 @@ WALKS, STAY = 16, 0.05
 class WalkedShares(ShareRows):
     r"""Euclidean distance of :math:`0.05\,S + \frac{0.95}{16} \sum_{t \le 16} B^t S`."""
 
-    def stages(self) -> list[Floats]:
-        """Return the shares before each step, and after the last."""
-        found = [self.start]
+    def stages(self) -> Iterator[Floats]:
+        """Yield the shares before the first step, and after each."""
+        yield (rows := self.start)
         for _ in range(WALKS):
-            found.append(np.asarray(self.links.operator @ found[-1]))
-        return found
+            yield (rows := self.step(rows))
 
     @cached_property
     def smoothed(self) -> Floats:
         """The average over the steps."""
-        first, *steps = self.stages()
-        return np.asarray(STAY * first + (1 - STAY) / WALKS * np.sum(steps, axis=0))
+        return averaged(self.start, islice(self.stages(), 1, None))
 
     def new_smoothed(self, new: NewItemData) -> Floats:
         """Return the same of new items."""
         own = self.new_start(new)
-        steps = self.links.walked(new, own, self.stages()[:-1])
-        return np.asarray(STAY * own + (1 - STAY) / WALKS * np.sum(steps, axis=0))
+        return averaged(own, self.links.walked(new, own, islice(self.stages(), WALKS)))
+
+
+def averaged(start: Floats, steps: Iterable[Floats]) -> Floats:
+    """Return the average over the steps, the start counting 0.05."""
+    total = np.zeros_like(start)
+    for rows in steps:
+        total += rows
+    return np.asarray(STAY * start + (1 - STAY) / WALKS * total)
