@@ -33,7 +33,7 @@ from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
-from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
+from metricmix.fitting.progress import StepProgress
 from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items, new_items_like, texts_of
 from metricmix.items.items import Items
@@ -55,7 +55,7 @@ OPTIONS = {
     r"--target number": "target=",
     r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
     r"--source NAME=\S+": "sources=[...]",
-    r"--edges-per-item": "edges_per_item=",
+    r"--edges-per-item( (?=\d))?": "edges_per_item=",
     r"--(dense|geodesic|only|edges)\b": r"\1=",
 }
 """Options of the command line in messages, and what they are in Python."""
@@ -153,9 +153,8 @@ def fit(
     )
     with errors_of_arguments():
         plan = plan_items(items, settings)
-        storage = storage_of(plan, settings)
-        progress = StepProgress(expected_seconds(plan, settings, storage), None)
-        return FitResult(fit_plan(plan, settings, progress, storage))
+        storage = settings.storage(plan)
+        return FitResult(fit_plan(plan, settings, StepProgress(settings, storage), storage))
 
 
 @contextmanager
