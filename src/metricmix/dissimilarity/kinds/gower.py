@@ -25,7 +25,6 @@ __all__ = ["GowerSource"]
     order=3,
     needs=("columns",),
     report="Gower distance",
-    seconds_per_pair=1e-7,
 )
 class GowerSource(ItemSource):
     r"""Gower's distance: the mean, over d columns, of how far two items differ.
