@@ -25,7 +25,7 @@ from metricmix.app.pipeline.run_folder import (
 )
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import FileError, InputError
+from metricmix.exceptions import FileError, InputError, TooLargeError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new
@@ -163,7 +163,8 @@ def errors_of_arguments() -> Iterator[None]:
     try:
         yield
     except (FileError, InputError) as error:
-        raise InputError(in_python(str(error))) from None
+        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
+        raise kind(in_python(str(error))) from None
 
 
 def in_python(text: str) -> str:

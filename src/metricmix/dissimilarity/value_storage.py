@@ -201,7 +201,7 @@ def build_stack(
     if not kept:
         raise InputError(
             f"no source has values of single pairs: {', '.join(left_out)}",
-            argument="sources" if by_rows else "--edges-per-item",
+            argument="sources",
             remedy="state another one, or pass --dense",
         )
     stack = DissimilarityStack(kept, directed=directed, items=list(items), validate=False)
