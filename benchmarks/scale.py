@@ -228,7 +228,6 @@ def files(n: int) -> dict[str, Any]:
 
     from metricmix.app.ingest.source_text import parse_edges
     from metricmix.app.pipeline import FitSettings, fit_files, plan_files
-    from metricmix.fitting.progress import storage_of
 
     X, edges, y = attributed(n, 50, 3 * n, sparse=False)
     known = some_labels(y, PER_CLASS)
@@ -245,16 +244,13 @@ def files(n: int) -> dict[str, Any]:
         settings = FitSettings(str(table_file), "class", sources=(parse_edges(str(edge_file)),))
         clock = Clock()
         plan = plan_files(settings)
-        storage = storage_of(plan, settings)
         clock.lap("reading")
-        outcome = fit_files(plan, settings, Path(name) / "run", storage=storage)
+        outcome = fit_files(plan, settings, Path(name) / "run")
         clock.lap("fit")
         predicted = np.array([int(label[1:]) for label in outcome.model.transduction_])
         rest = known < 0
         return {
-            "kind": storage.kind,
-            "expected": storage.cost.memory_bytes / 2**30,
-            "expected seconds": storage.cost.seconds,
+            "kind": outcome.storage.kind,
             "accuracy": float((predicted[rest] == y[rest]).mean()),
             **clock.parts,
         }
@@ -425,14 +421,14 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
         [
             f"{n:,}",
             r["kind"],
-            f"{r['reading'] + r['fit']:.0f} s ({r['expected seconds']:.0f} s)",
-            f"{r['peak']:.1f} GiB ({r['expected']:.1f} GiB)",
+            f"{r['reading'] + r['fit']:.0f} s",
+            f"{r['peak']:.1f} GiB",
             f"{100 * r['accuracy']:.1f} %",
         ]
         for n, r in records["files"].items()
     ]
     text += "\n\n`metricmix fit` from a table of 50 numbers and three links an item:\n\n"
-    text += table(["items", "held as", "time (expected)", "memory (expected)", "accuracy"], rows)
+    text += table(["items", "held as", "time", "memory", "accuracy"], rows)
     for n, r in records["million_sources"].items():
         text += (
             f"\n\n`sources_for` with 20 columns, {3 * n:,} links and `edges_per_item=10` at n = "

@@ -61,7 +61,6 @@ def toy() -> Iterator[str]:
         example="first=initials:name",
         needs=("columns",),
         report="equal initials",
-        seconds_per_pair=1e-8,
     )
     class Initials(ItemSource):
         def __init__(self, spec: SourceSpec, data: SourceData) -> None:
@@ -129,7 +128,6 @@ def test_every_kind_of_source_states_what_lists_need() -> None:
     for said in KINDS.declarations():
         assert {*said.facts["needs"]} <= {"columns", "relation", "memberships", "matrix"}
         assert said.facts["report"]
-        assert 0 < said.facts["seconds_per_pair"] < 1e-4
         _, _, rest = said.facts["example"].partition("=")
         kind = rest.partition(":")[0]
         assert kind == ("euclidean" if said.name == "metric" else said.name)

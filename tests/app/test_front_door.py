@@ -351,6 +351,12 @@ def test_unknown_options() -> None:
         mm.fit(table(), "kind", id="id", kinds={"size": "nonsense"})
 
 
+def test_too_large_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 1000)
+    with pytest.raises(mm.TooLargeError, match=r"as full matrices .*; pass edges_per_item=10$"):
+        mm.fit(table(), "kind", id="id")
+
+
 def test_options() -> None:
     options: dict[str, Any] = {"rule": "nearest", "n_bootstrap": 2, "n_splits": 2}
     result = mm.fit(table(), "kind", id="id", kinds={"new": "ignore"}, **options)

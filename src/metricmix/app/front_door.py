@@ -24,7 +24,7 @@ from metricmix.app.pipeline.run_folder import (
 )
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import FileError, InputError
+from metricmix.exceptions import FileError, InputError, TooLargeError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new
@@ -32,7 +32,7 @@ from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
-from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
+from metricmix.fitting.progress import StepProgress
 from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items, new_items_like
 from metricmix.items.items import Items
@@ -55,7 +55,7 @@ OPTIONS = {
     r"--target number": "target=",
     r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
     r"--source NAME=\S+": "sources=[...]",
-    r"--edges-per-item": "edges_per_item=",
+    r"--edges-per-item( (?=\d))?": "edges_per_item=",
     r"--(dense|geodesic|only|edges)\b": r"\1=",
 }
 """Options of the command line in messages, and what they are in Python."""
@@ -153,9 +153,8 @@ def fit(
     )
     with errors_of_arguments():
         plan = plan_items(items, settings)
-        storage = storage_of(plan, settings)
-        progress = StepProgress(expected_seconds(plan, settings, storage), None)
-        return FitResult(fit_plan(plan, settings, progress, storage))
+        storage = settings.storage(plan)
+        return FitResult(fit_plan(plan, settings, StepProgress(settings, storage), storage))
 
 
 @contextmanager
@@ -164,7 +163,8 @@ def errors_of_arguments() -> Iterator[None]:
     try:
         yield
     except (FileError, InputError) as error:
-        raise InputError(in_python(str(error))) from None
+        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
+        raise kind(in_python(str(error))) from None
 
 
 def in_python(text: str) -> str:

@@ -20,7 +20,6 @@ __all__ = [
     "KernelClassifier",
     "KernelLogisticRegression",
     "gram_basis",
-    "regularisation_path",
     "row_products",
 ]
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from metricmix.dissimilarity.default_specs import default_specs, named_specs, used_by_default
-from metricmix.dissimilarity.item_sources import ItemSource, SourceData, make_source
+from metricmix.dissimilarity.item_sources import (
+    ItemSource,
+    SourceData,
+    TableSource,
+    make_source,
+)
 from metricmix.dissimilarity.matching import (
     SourceReport,
     holds_memberships,
@@ -18,25 +22,27 @@ from metricmix.dissimilarity.matching import (
     match_matrix,
     match_memberships,
 )
-from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.value_storage import (
+    OnSource,
+    StackSizes,
+    ValueStorage,
+    build_stack,
+    choose_storage,
+)
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.columns import Column, infer_columns
 from metricmix.items.items import Items, numbered_like
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
 from metricmix.items.target import TargetColumn
-from metricmix.memory import check_fits
-from metricmix.validation import symmetrized
 
 __all__ = ["JoinReport", "JoinedData", "Plan", "check_specs", "plan_sources"]
 
 LABELS_A_CLASS = 3
 FEWEST_TARGETS = 20
 """From which on, on average a class or in all, there are supervised sources by default."""
-PER_TRAVERSED_EDGE = 1e-8
-"""Seconds per weighted edge in a search from one item."""
 
 
 # -- what was joined -----------------------------------------------------------------------------
@@ -44,12 +50,11 @@ PER_TRAVERSED_EDGE = 1e-8
 
 @dataclass(frozen=True)
 class JoinReport:
-    """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
+    """What is joined: counts, examples, and the kinds of columns.
 
     `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
-    `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
-    order of magnitude; both without the cost of learning. `left_out` are sources that are not made
-    by default here, and why. With a numeric `target` there are no classes.
+    `left_out` are sources that are not made by default here, and why. With a numeric `target` there
+    are no classes.
     """
 
     n_items: int
@@ -57,8 +62,6 @@ class JoinReport:
     columns: tuple[Column, ...]
     sources: tuple[SourceReport, ...]
     directed: bool
-    memory_bytes: int
-    seconds: float
     labels_left_out: tuple[tuple[str, str], ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     target: TargetColumn | None = None
@@ -92,48 +95,42 @@ class Plan:
     sources: tuple[ItemSource, ...]
     report: JoinReport
 
-    def build(self, on_source: Callable[[int, int], None] | None = None) -> JoinedData:
-        """Compute all sources; raises TooLargeError at once if they do not fit into memory.
-
-        The stack holds float32. `on_source(done, all)` is called after each source.
-        """
-        n, R, directed = len(self.items.ids), len(self.sources), self.report.directed
-        check_fits(
-            lambda items: _memory_bytes(items, R),
-            n,
-            what=f"joining {R} source{'s' * (R > 1)}",
-            instead="use fewer items or sources",
-            argument=str(self.items.source),
+    @property
+    def sizes(self) -> StackSizes:
+        """What memory and storage depend on."""
+        links = {source.file: source.n_edges for source in self.report.sources}
+        matrices = sum("matrix" in source.spec.needs for source in self.sources)
+        return StackSizes(
+            self.report.n_items,
+            len(self.sources),
+            self.report.n_labelled,
+            n_tables=matrices + sum(isinstance(source, TableSource) for source in self.sources),
+            n_links=sum(links.values()),
+            n_matrices=matrices,
         )
-        given = [source for source in self.sources if not source.spec.supervised]
-        block = np.empty((len(given), n, n), np.float32)
-        held: dict[str, Any] = {source.spec.name: None for source in self.sources}
-        for k, source in enumerate(given):
-            matrix = source.matrix()
-            block[k] = matrix if directed else symmetrized(matrix)
-            part = DenseSource(block[k], directed=directed)
-            part.facts = getattr(matrix, "facts", None)
-            held[source.spec.name] = part
-            if on_source is not None:
-                on_source(k + 1, R)
-        if len(given) == R:
-            stack = DissimilarityStack.from_block(block, list(held), directed, items=self.items.ids)
-        else:
-            for source in self.sources:
-                held[source.spec.name] = held[source.spec.name] or source.supervised
-            stack = DissimilarityStack(held, None, directed, items=self.items.ids, validate=False)
-        linked = with_links(stack, self.sources)
-        return JoinedData(self.items, self.report.columns, self.sources, linked, self.report)
 
+    def build(
+        self, storage: ValueStorage | None = None, on_source: OnSource = lambda done, total: None
+    ) -> JoinedData:
+        """Compute the sources, their values stored as stated, by default as `choose_storage` says.
 
-def with_links(stack: DissimilarityStack, sources: Iterable[ItemSource]) -> DissimilarityStack:
-    """Return a stack with the links of all graphs over items that its sources use."""
-    graphs = {
-        source.spec.file: source.links.edges.ends
-        for source in sources
-        if source.links is not None and source.links.memberships is None
-    }
-    return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
+        `on_source(done, all)` is called after each source.
+
+        Raises
+        ------
+        TooLargeError
+            If the values do not fit into memory; nothing is computed then.
+        InputError
+            If no source has values of single rows or pairs, as computed rows and edges need.
+        """
+        storage = storage or choose_storage(self.sizes)
+        storage.check_fits(str(self.items.source))
+        stack = build_stack(
+            self.sources, storage, on_source, directed=self.report.directed, items=self.items.ids
+        )
+        kept = tuple(source for source in self.sources if source.spec.name in stack.names)
+        near = storage.edges_per_item
+        return JoinedData(self.items, self.report.columns, kept, stack, self.report, near)
 
 
 # -- the join ------------------------------------------------------------------------------------
@@ -236,16 +233,12 @@ def plan_sources(
         report = replace(report, why=why[spec.name], of_numbers=of_numbers, view=spec.view)
         reports.append(report)
         sources.append(make_source(spec, SourceData(items, columns, edges, values, shared)))
-    weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
-    seconds = n * n * sum(spec.facts["seconds_per_pair"] for spec in all_specs)
     report_of_all = JoinReport(
         n,
         {} if numbers else dict(sorted(labels_of(items).items())),
         columns,
         tuple(reports),
         directed,
-        _memory_bytes(n, len(sources)),
-        seconds + PER_TRAVERSED_EDGE * n * weighted,
         items.labels_left_out,
         left_out,
     )
@@ -301,8 +294,3 @@ def check_specs(items: Items, specs: Sequence[SourceSpec]) -> None:
                 "--source NAME=cosine:COLUMN"
             ),
         )
-
-
-def _memory_bytes(n: int, n_sources: int) -> int:
-    """Return the peak memory of building the stack: all sources, and one being computed."""
-    return 4 * n * n * n_sources + 3 * 8 * n * n

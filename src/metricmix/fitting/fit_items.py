@@ -15,6 +15,7 @@ from metricmix.dissimilarity.item_sources import known_shares, little_data, lowe
 from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.dissimilarity.relation_sources import graph_from_edges
 from metricmix.dissimilarity.specs import graph_names
+from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
@@ -23,7 +24,6 @@ from metricmix.exceptions import ConvergenceWarning
 from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.progress import StepProgress
-from metricmix.fitting.storage import SEARCHED_UP_TO, ValueStorage, build, pairs_to_compare
 from metricmix.items.encoding import encode
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
@@ -36,6 +36,10 @@ from metricmix.typing import Floats, Indices
 
 __all__ = ["fit_estimator", "fit_plan"]
 
+MOST_COMPARED, FEWEST_COMPARED, SEARCHED_UP_TO = 200, 36, 5000
+"""Pairs whose distances along edges and over all pairs are compared, and up to how many items the
+latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes about one row."""
+
 
 def fit_plan(
     plan: Plan, settings: FitRequest, progress: StepProgress, storage: ValueStorage
@@ -46,7 +50,7 @@ def fit_plan(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", told)
         with progress.step("sources") as report:
-            gathered = build(plan, storage, report)
+            gathered = plan.build(storage, report)
             data = item_data(plan)
             for source in gathered.stack.between_any.sources:
                 source.made_from = data
@@ -154,6 +158,16 @@ def measured_stretch(model: MixturePredictor) -> Stretch:
     n = stack.n_items
     searched = n <= SEARCHED_UP_TO
     return stretch(stack, model.mixture_, n_pairs=pairs_to_compare(n), exact=searched)
+
+
+def pairs_to_compare(n: int) -> int:
+    """Return how many pairs of items are compared to estimate the stretch.
+
+    >>> pairs_to_compare(1000), pairs_to_compare(5000), pairs_to_compare(10**6)
+    (200, 100, 36)
+    """
+    affordable = 2_500_000_000 // n**2 if n <= SEARCHED_UP_TO else 4_000_000 // n
+    return max(FEWEST_COMPARED, min(MOST_COMPARED, affordable))
 
 
 def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredictor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from metricmix.dissimilarity.plan import Plan
 from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError
 from metricmix.validation import check_choice
 
@@ -54,9 +56,7 @@ class FitRequest:
         many nearest ones by each table.
     dense : bool
         Whether values must be held as full matrices. With neither,
-        :func:`~metricmix.fitting.storage.choose_storage` chooses.
-    within : float
-        Minutes beyond which sparse edges are chosen.
+        :func:`~metricmix.dissimilarity.value_storage.choose_storage` chooses by sizes.
 
     Raises
     ------
@@ -81,7 +81,6 @@ class FitRequest:
     target: str | None = None
     edges_per_item: int | None = None
     dense: bool = False
-    within: float = 60.0
     geodesic: int | str | None = None
     single_labels: str = "auto"
     only: tuple[str, ...] = ()
@@ -99,3 +98,7 @@ class FitRequest:
                 "without them",
                 remedy="pass one of the two",
             )
+
+    def storage(self, plan: Plan) -> ValueStorage:
+        """Return how the values of the sources are to be stored."""
+        return choose_storage(plan.sizes, dense=self.dense, edges_per_item=self.edges_per_item)

@@ -11,10 +11,10 @@ import numpy as np
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.plan import JoinedData
+from metricmix.dissimilarity.value_storage import NEEDS_ALL, ValueStorage
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.fitting.options import FitRequest
-from metricmix.fitting.storage import NEEDS_ALL, ValueStorage
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture

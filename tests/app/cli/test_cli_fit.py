@@ -90,13 +90,13 @@ def test_dry_run_writes_nothing(folder) -> None:
     assert result.exit_code == 0
     assert "column 'size': number (numbers in all cells that are known)" in result.output
     assert "column 'note': text" in result.output
-    assert "\nestimated time: " in result.output
+    assert "\n  about 1 MiB of memory, besides tables and graphs\n" in result.output
     told = json.loads(run(*arguments, "--json").output)
     assert told["n_items"] == 8
     assert told["classes"] == {"x": 3, "y": 3}
     links = next(source for source in told["sources"] if source["name"] == "links")
     assert links["foreign"] == ["q"]
-    assert told["seconds"] > 0
+    assert told["storage"]["memory_bytes"] == 8 * 8 * (4 * len(told["sources"]) + 24)
     assert sorted(os.listdir(folder)) == ["links.csv", "things.csv"]
 
 

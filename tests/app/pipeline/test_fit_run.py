@@ -267,7 +267,7 @@ def test_too_large_for_memory(shop, tmp_path, monkeypatch) -> None:
     asked = settings(shop)
     ready = plan_files(asked)
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 1000)
-    with pytest.raises(InputError, match=r"items.csv: joining 9 sources needs about"):
+    with pytest.raises(InputError, match=r"items.csv: storing values as full matrices needs about"):
         fit_files(ready, asked, tmp_path / "result")
     assert list(tmp_path.iterdir()) == []
 

@@ -15,8 +15,8 @@ from metricmix.app.cli import main
 from metricmix.app.ingest import parse_source
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files
 from metricmix.app.pipeline.fit_run import run_page
+from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.estimators import MetricFinding
-from metricmix.fitting.storage import Cost, ValueStorage
 
 N = 80
 QUICK = ("--bootstrap", "0", "--folds", "4", "--no-report")
@@ -111,7 +111,7 @@ def test_computed_rows(folder, tmp_path) -> None:
         n_splits=4,
         report=False,
     )
-    rows = ValueStorage("rows", "", {"rows": Cost(1, 1.0)})
+    rows = ValueStorage("rows", "asked")
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out", storage=rows)
     assert outcome.headline.startswith("simpler may be better: ")
     assert outcome.findings == ()

@@ -22,7 +22,7 @@ from metricmix.app.page.html import page_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
 from metricmix.app.server import PageServer
 from metricmix.dissimilarity.known import Known
-from metricmix.fitting import storage as choices
+from metricmix.dissimilarity.value_storage import NEEDS_ALL, ValueStorage
 
 
 def settings(shop: Path, **changes) -> FitSettings:
@@ -68,23 +68,34 @@ def test_both_wishes_are_refused_in_one_sentence(shop) -> None:
 def test_dry_run_of_matrices(shop) -> None:
     *lines, last = told(shop, "--dry-run").output.splitlines()
     assert "add --write-config items.toml to edit this choice" in last
-    assert lines[-2].startswith("values are stored as full matrices: they need about 1 MiB of")
-    assert re.fullmatch(r"estimated time: \d+ seconds?", lines[-1])
+    assert re.fullmatch(
+        r"values are stored as full matrices: \d+ sources of 60 items are below the limit of "
+        r"8\.0 GiB",
+        lines[-2],
+    )
+    assert lines[-1] == "  about 1 MiB of memory, besides tables and graphs"
 
 
 def test_dry_run_of_edges(shop) -> None:
     result = told(shop, "--dry-run", "--edges-per-item", 5)
     lines = result.output.splitlines()[:-1]
-    assert lines[-4] == (
+    assert lines[-2] == (
         "values are stored as sparse edges to the 5 nearest items by each table and along the "
         "given links: requested by --edges-per-item"
     )
-    kinds = [line.split(" about ")[0].strip() for line in lines[-3:]]
-    assert kinds == ["full matrices", "computed rows", "sparse edges"]
+    assert lines[-1] == "  about 1 MiB of memory, besides tables and graphs"
     record = json.loads(told(shop, "--dry-run", "--edges-per-item", 5, "--json").output)
     assert record["storage"]["kind"] == "edges"
-    assert set(record["storage"]["expected"]) == {"matrices", "rows", "edges"}
-    assert record["memory_bytes"] == record["storage"]["expected"]["edges"]["memory_bytes"]
+    assert 0 < record["storage"]["memory_bytes"] < 10**6
+
+
+def test_dry_run_of_what_does_not_fit(shop, monkeypatch) -> None:
+    monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 200_000)  # enough to read
+    result = told(shop, "--dry-run")
+    assert result.exit_code == 2
+    assert "values are stored as full matrices" in result.stdout
+    assert result.stderr.startswith(f"Error: {shop / 'items.csv'}: storing values as full matrices")
+    assert result.stderr.endswith("are available; pass --edges-per-item 10\n")
 
 
 def test_a_run_tells_of_its_edges(shop, tmp_path) -> None:
@@ -161,7 +172,7 @@ def test_rows_give_what_matrices_give(shop, tmp_path) -> None:
     kept = tuple(source.spec for source in made if source.spec.kind != "pagerank")
     plain = {"n_splits": 0, "n_bootstrap": 0, "sources": kept, "defaults": False}
     dense = fit(shop, tmp_path / "dense", **plain)
-    rows = choices.ValueStorage("rows", "asked", {"rows": choices.Cost(1, 1.0)})
+    rows = ValueStorage("rows", "asked")
     asked = settings(shop, **plain)
     found = fit_files(plan_files(asked), asked, tmp_path / "rows", storage=rows)
     assert found.metric is None
@@ -225,7 +236,7 @@ def test_sources_that_need_all_items_are_left_out(shop, tmp_path) -> None:
     )
     assert outcome.model.stack_.names == ("words",)
     assert outcome.to_record()["storage"]["left_out"] == ["near"]
-    assert ("Sources left out", f"near: {choices.NEEDS_ALL}") in list(outcome.storage_facts())
+    assert ("Sources left out", f"near: {NEEDS_ALL}") in list(outcome.storage_facts())
     with pytest.raises(InputError, match="no source has values of single pairs: near; state"):
         fit(shop, tmp_path / "none", sources=more[:1], defaults=False, edges_per_item=4)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.atomic import Reservation
     from metricmix.dissimilarity.plan import Plan
-    from metricmix.fitting.storage import ValueStorage
+    from metricmix.dissimilarity.value_storage import ValueStorage
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -235,15 +235,11 @@ class FitCommand(click.Command):
     "nearest by each table, not for all pairs. Distances become somewhat larger; fit reports by "
     "how much.",
 )
-@click.option("--dense", is_flag=True, help="Keep values of all pairs, regardless of time.")
 @click.option(
-    "--within",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="MINUTES",
-    help="If all pairs would take longer, or more memory than is available, fit uses "
-    "--edges-per-item 10 automatically.",
+    "--dense",
+    is_flag=True,
+    help="Keep values of all pairs, even if they need more than 8 GiB of memory. By default, fit "
+    "uses --edges-per-item 10 then.",
 )
 @cluster_options
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
@@ -281,7 +277,6 @@ def fit(
     with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.pipeline import fit_files, plan_files
         from metricmix.app.pipeline.settings import plan_record
-        from metricmix.fitting.progress import storage_of
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -298,7 +293,7 @@ def fit(
         folder = None if dry_run else held.enter_context(confirmed_folder(out, force))
         with report_errors():
             plan = plan_files(settings)
-            storage = storage_of(plan, settings, measure=dry_run)
+            storage = settings.storage(plan)
         if write_config is not None:
             from metricmix.app.pipeline import config as files
 
@@ -312,6 +307,8 @@ def fit(
                 file = write_config or f"{stem_of(settings.table)}.toml"
                 also = "" if write_config else f"add --write-config {file} to "
                 click.echo(f"{also}edit this choice: metricmix fit --config {file}")
+            with report_errors():
+                storage.check_fits(str(plan.items.source))
             return
         if not (quiet or as_json):
             print_plan(plan)
@@ -384,7 +381,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
         specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
     names = (
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
-        *("title", "name", "target", "edges_per_item", "dense", "within", "single_labels"),
+        *("title", "name", "target", "edges_per_item", "dense", "single_labels"),
         "missing",
     )
     geodesic = stated["geodesic"]
@@ -433,9 +430,8 @@ def confirmed_folder(out: Path, force: bool) -> Iterator[Reservation]:
 
 
 def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
-    """Print what was joined; with `storage`, all columns and the cost too."""
+    """Print what was joined; with `storage`, all columns and how values are stored too."""
     from metricmix.fitting.plan import label_remarks
-    from metricmix.fitting.storage import duration
 
     report, items = plan.report, plan.items
     about = f"{items.source}: {report.n_items:,} items by {items.named_by}"
@@ -510,8 +506,6 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
         click.echo("the metric is directed: d(a, b) may differ from d(b, a)")
     if storage is not None:
         click.echo("\n".join(storage.lines()))
-        if len(storage.costs) == 1:
-            click.echo(f"estimated time: {duration(storage.cost.seconds)}")
 
 
 def print_first(lines: list[str], others: str, total: int | None = None, most: int = 4) -> None:

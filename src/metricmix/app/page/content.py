@@ -29,7 +29,6 @@ from metricmix.app.page.values import (
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.fitting.fit_items import nearest_labelled_item
-from metricmix.fitting.storage import MAX_SAMPLE
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -49,8 +48,8 @@ __all__ = [
     "shown_items",
 ]
 
-MAX_SAMPLE_OF_ROWS = 1000
-"""Items on the page of a sample, where rows are computed again in every search."""
+MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
+"""Items on the page of a sample, and where rows are computed again in every search."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
 the items of a sample however many there are."""

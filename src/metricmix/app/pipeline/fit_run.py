@@ -32,13 +32,13 @@ from metricmix.app.pipeline.run_folder import (
 from metricmix.app.pipeline.settings import FitSettings, resolved
 from metricmix.atomic import Reservation
 from metricmix.dissimilarity.plan import Plan
+from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.outcome import FitOutcome, json_values
 from metricmix.fitting.phrases import EdgePhrases
 from metricmix.fitting.plan import label_remarks
-from metricmix.fitting.progress import OnProgress, StepProgress, expected_seconds, storage_of
-from metricmix.fitting.storage import ValueStorage
+from metricmix.fitting.progress import OnProgress, StepProgress
 from metricmix.items.cells import stem_of
 from metricmix.items.items import Items
 from metricmix.memory import in_words
@@ -70,7 +70,7 @@ def fit_files(
     Of the files that are in the folder already, only those of an earlier run are replaced. The
     folder is reserved from the beginning, unless `out` is a reservation of it already.
     :mod:`metricmix.app.pipeline.run_folder` lists its files. `command`, the command line that
-    repeats the run, is stored. `storage` is what :func:`storage_of` returns, by default.
+    repeats the run, is stored. `storage` is what the sizes and settings say, by default.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def fit_files(
                 argument=file,
                 remedy="rename it, or write to another folder",
             )
-    storage = storage or storage_of(plan, settings)
-    progress = StepProgress(expected_seconds(plan, settings, storage), on_progress)
+    storage = storage or settings.storage(plan)
+    progress = StepProgress(settings, storage, on_progress)
     outcome = fit_plan(plan, settings, progress, storage)
     return write_run(outcome, out, progress, command, plan)
 
@@ -116,7 +116,7 @@ def write_run(
     The `plan` has the sources that could not be used, too.
     """
     settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
-    progress = progress or StepProgress({}, None)
+    progress = progress or StepProgress(settings, outcome.storage)
     with out.replacing() as folder:
         if settings.report:
             with progress.step("page") as report:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from metricmix.app.ingest.given_files import with_files
 from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.table_files import read_table
 from metricmix.dissimilarity.plan import JoinedData, Plan
+from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.fitting.options import FitRequest
 from metricmix.fitting.plan import plan_items
-
-if TYPE_CHECKING:
-    from metricmix.fitting.storage import ValueStorage
 
 __all__ = ["FitSettings", "plan_files", "plan_record", "resolved"]
 
@@ -92,12 +90,10 @@ def resolved(settings: Options, plan: Plan | JoinedData) -> Options:
 
 
 def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:
-    """Return what would be joined, and what it would cost, for JSON."""
+    """Return what would be joined, and how values would be stored, for JSON."""
     return {
         "table": str(plan.items.source),
         "id_column": plan.items.id_column,
         **asdict(plan.report),
         "storage": storage.to_record(),
-        "memory_bytes": storage.cost.memory_bytes,
-        "seconds": round(storage.cost.seconds, 1),
     }

@@ -20,6 +20,5 @@ A kind is a class ``(spec, data) -> ItemSource`` that registers itself with
 ``view``              whether it is the distance between rows, by which models can be fitted and
                       near items found
 ``directed``          whether directed edges or entries make it directed
-``seconds_per_pair``  as measured once on two cores: the right order of magnitude
 ====================  ============================================================================
 """

@@ -25,7 +25,6 @@ __all__ = ["JointColumns"]
     needs=("columns",),
     view=True,
     report="distance on one scale",
-    seconds_per_pair=1e-7,
 )
 class JointColumns(TableSource):
     """Euclidean distance of all columns beside each other, of mean square 1.

@@ -22,7 +22,6 @@ __all__ = ["DiffusedAttributes"]
     view=True,
     report="attributes of two steps along the graph",
     report_of_groups="attributes of two steps over shared groups",
-    seconds_per_pair=5e-7,
 )
 class DiffusedAttributes(GraphRows):
     r"""Angles between the rows of :math:`B^2 F`."""

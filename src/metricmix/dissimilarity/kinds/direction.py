@@ -21,7 +21,6 @@ __all__ = ["NumberDirections"]
     needs=("columns",),
     view=True,
     report="angle between rows",
-    seconds_per_pair=1e-7,
 )
 class NumberDirections(NumberRows):
     """Angles between rows of numbers in their own units; scaled ones if some are negative."""

@@ -23,7 +23,6 @@ __all__ = ["ColumnForest"]
     options=("view",),
     model="forest",
     report="random forest",
-    seconds_per_pair=1e-7,
 )
 class ColumnForest(ModelSource):
     """Distances between what a random forest on the encoded columns predicts."""

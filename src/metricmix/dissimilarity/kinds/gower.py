@@ -27,7 +27,6 @@ FACTS = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n d)")
     order=3,
     needs=("columns",),
     report="Gower distance",
-    seconds_per_pair=1e-7,
 )
 class GowerSource(ItemSource):
     r"""Gower's distance: the mean, over d columns, of how far two items differ.

@@ -27,7 +27,6 @@ __all__ = ["JaccardSource"]
     options=("in", "out", "both"),
     report="shared neighbours",
     report_of_groups="shared groups",
-    seconds_per_pair=1e-7,
 )
 class JaccardSource(RelationSource):
     """Jaccard distances of neighbourhoods, or of the things that items belong to."""

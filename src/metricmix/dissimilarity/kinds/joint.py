@@ -28,7 +28,6 @@ NEAR_RESTART = 0.2
     view=True,
     report="attributes smoothed along the graph and near items",
     report_of_groups="attributes smoothed over shared groups and near items",
-    seconds_per_pair=5e-7,
 )
 class JointlySmoothed(GraphRows):
     """Angles between attributes, averaged over walks along links and the k nearest items.

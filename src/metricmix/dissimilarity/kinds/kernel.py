@@ -18,7 +18,6 @@ __all__ = ["KernelModel"]
     options=("view",),
     model="linear",
     report="{regression} with a Gaussian kernel",
-    seconds_per_pair=1e-7,
 )
 class KernelModel(ModelSource):
     """What a logistic or ridge regression with a Gaussian kernel predicts of two items."""

@@ -20,7 +20,6 @@ __all__ = ["NeighbourPaths"]
     needs=("columns",),
     options=("k", "metric"),
     report="paths over nearest neighbours",
-    seconds_per_pair=5e-7,
 )
 class NeighbourPaths(ColumnSource):
     """Path lengths over nearest neighbours, k each, by a distance of columns."""

@@ -18,7 +18,6 @@ __all__ = ["ColumnModel"]
     options=("view",),
     model="linear",
     report="{regression}",
-    seconds_per_pair=1e-7,
 )
 class ColumnModel(ModelSource):
     """Distances between what a regression on the encoded columns, or on a view, predicts."""

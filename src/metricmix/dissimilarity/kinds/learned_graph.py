@@ -22,7 +22,6 @@ __all__ = ["GraphModel"]
     report="{regression} on attributes smoothed along the graph",
     report_of_view="{regression}",
     report_of_groups="{regression} on memberships",
-    seconds_per_pair=5e-7,
 )
 class GraphModel(ModelSource):
     """Distances between what a regression on smoothed attributes or memberships predicts."""

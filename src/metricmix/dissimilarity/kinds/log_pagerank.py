@@ -18,7 +18,6 @@ __all__ = ["LinkWalks"]
     needs=("relation",),
     report="walks between items",
     report_of_groups="walks between items over shared groups",
-    seconds_per_pair=1e-6,
 )
 class LinkWalks(LogWalks):
     """Minus the logarithm of personalised PageRank in a given graph."""

@@ -25,7 +25,6 @@ __all__ = ["MatrixSource"]
     options=("directed",),
     directed=True,
     report="matrix",
-    seconds_per_pair=1e-8,
 )
 class MatrixSource(ItemSource):
     """A matrix that was given."""

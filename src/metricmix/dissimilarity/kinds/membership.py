@@ -19,7 +19,6 @@ __all__ = ["MembershipSource"]
     order=14,
     needs=("memberships",),
     report="angle between memberships",
-    seconds_per_pair=1e-7,
 )
 class MembershipSource(RelationSource, TableSource):
     """Angles between memberships; things that few items belong to count more."""

@@ -15,7 +15,6 @@ __all__ = ["ColumnDistance"]
     order=1,
     needs=("columns",),
     report="distance",
-    seconds_per_pair=1e-7,
 )
 class ColumnDistance(ColumnSource):
     """Distances of columns, by a metric of this name."""

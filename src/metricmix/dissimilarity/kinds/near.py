@@ -18,7 +18,6 @@ __all__ = ["NearWalks"]
     needs=("columns",),
     options=("k", "view"),
     report="walks over nearest items",
-    seconds_per_pair=1e-6,
 )
 class NearWalks(LogWalks):
     """How well chains of near items lead from one item to the other."""

@@ -24,7 +24,6 @@ __all__ = ["OwnAndNeighbours"]
     view=True,
     report="own attributes beside those of neighbours",
     report_of_groups="own attributes beside those of items with shared groups",
-    seconds_per_pair=5e-7,
 )
 class OwnAndNeighbours(GraphRows):
     """Angles between own attributes beside the mean of the neighbours', each at length 1.

@@ -27,7 +27,6 @@ __all__ = ["PageRankSource"]
     options=("restart", "in", "out", "both"),
     report="walks",
     report_of_groups="walks over shared groups",
-    seconds_per_pair=1e-6,
 )
 class PageRankSource(RelationSource):
     r"""Angles between the square roots of personalised PageRank vectors.

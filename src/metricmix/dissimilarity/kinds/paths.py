@@ -34,7 +34,6 @@ FAR_APART = 4
     kind_of_groups="jaccard",
     directed=True,
     report="path lengths",
-    seconds_per_pair=1e-8,
 )
 class PathSource(RelationSource):
     """Path lengths; pairs without a path get the largest one plus the longest edge."""

@@ -22,7 +22,6 @@ __all__ = ["RawNumbers"]
     needs=("columns",),
     view=True,
     report="distance in their own units",
-    seconds_per_pair=1e-7,
 )
 class RawNumbers(NumberRows):
     """Euclidean distance of numbers as they are, but for far values, centred, of mean square 1."""

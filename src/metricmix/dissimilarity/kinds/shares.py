@@ -22,7 +22,6 @@ __all__ = ["SmoothedShares"]
     view=True,
     report="shares of attributes smoothed along the graph",
     report_of_groups="shares of attributes smoothed over shared groups",
-    seconds_per_pair=5e-7,
 )
 class SmoothedShares(ShareRows):
     """Euclidean distance of smoothed shares: unlike an angle, it sees how far they are spread."""

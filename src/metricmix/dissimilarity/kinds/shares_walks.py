@@ -28,7 +28,6 @@ WALKS, STAY = 16, 0.05
     view=True,
     report="shares of attributes of 16 steps along the graph",
     report_of_groups="shares of attributes of 16 steps over shared groups",
-    seconds_per_pair=5e-7,
 )
 class WalkedShares(ShareRows):
     r"""Euclidean distance of :math:`0.05\,S + \frac{0.95}{16} \sum_{t \le 16} B^t S`."""

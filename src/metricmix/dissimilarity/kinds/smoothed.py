@@ -22,7 +22,6 @@ __all__ = ["SmoothedSource"]
     view=True,
     report="attributes smoothed along the graph",
     report_of_groups="attributes smoothed over shared groups",
-    seconds_per_pair=5e-7,
 )
 class SmoothedSource(GraphRows):
     """Angles between attributes, averaged over random walks in the graph."""

@@ -20,7 +20,6 @@ __all__ = ["SpreadSource"]
     model="spread",
     report="{labels} spread over the graph",
     report_of_groups="{labels} spread over shared groups",
-    seconds_per_pair=1e-7,
 )
 class SpreadSource(SpreadOverGraph):
     """Labels or targets spread over a given graph."""

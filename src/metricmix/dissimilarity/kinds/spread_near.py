@@ -19,7 +19,6 @@ __all__ = ["SpreadNear"]
     options=("k", "restart", "view"),
     model="spread",
     report="{labels} spread over nearest items",
-    seconds_per_pair=1e-7,
 )
 class SpreadNear(SpreadOverGraph):
     """Labels or targets spread over the graph of near items."""

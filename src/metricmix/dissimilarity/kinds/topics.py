@@ -22,7 +22,6 @@ __all__ = ["TopicAngles"]
     needs=("columns",),
     view=True,
     report="angle between topics",
-    seconds_per_pair=1e-7,
 )
 class TopicAngles(TableSource):
     """Angles between texts and counts by their leading singular vectors."""

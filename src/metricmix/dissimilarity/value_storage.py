@@ -1,0 +1,280 @@
+"""How the values of sources are stored: full matrices, computed rows, or sparse edges.
+
+============  =================================  ===================================================
+kind          memory in bytes                    the learned distance
+============  =================================  ===================================================
+``matrices``  (4 R + 24) n²                      exact
+``rows``      (24 L + 4096 R) n                  exact; rows are computed whenever they are needed
+``edges``     24 L n + (8 R + 64) E; 4 R from a  along E edges only: a metric, never below the exact
+              million edges on                   one
+============  =================================  ===================================================
+
+for n items, L of them labelled, and R sources; tables and graphs are additional. The choice depends
+on these sizes and on what is requested, so that it is the same on every machine:
+
+1. what is requested: full matrices (`dense`), or sparse edges (`edges_per_item`);
+2. full matrices up to 8 GiB: 9,000 items with 20 sources, 11,500 with 10;
+3. computed rows, if a matrix is given: its values are in memory anyway;
+4. sparse edges, from each item to its 10 nearest by each table. Computed rows would be exact, but
+   take time that grows with n², five times that of full matrices at 4,000 and 8,000 items, and a
+   model file of 8 R n² bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from metricmix.dissimilarity.edge_building import edge_union
+from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.item_sources import ItemSource
+from metricmix.dissimilarity.sources import DenseSource
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import InputError
+from metricmix.memory import check_room, in_words
+from metricmix.validation import symmetrized
+
+__all__ = ["NEEDS_ALL", "OnSource", "StackSizes", "ValueStorage", "build_stack", "choose_storage"]
+
+OnSource = Callable[[int, int], None]
+"""Called with how many sources are done, and how many there are."""
+MATRICES_UP_TO = 8 << 30
+"""Bytes of full matrices that are stored by default: half of the memory of a usual laptop."""
+DEFAULT_K = 10
+"""Nearest items by each table, where sparse edges are not requested."""
+NAMES = {"matrices": "full matrices", "rows": "computed rows", "edges": "sparse edges"}
+NEEDS_ALL = "one value needs those of all items"
+
+
+# -- the choice ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StackSizes:
+    """What memory and storage depend on.
+
+    Attributes
+    ----------
+    n_items, n_sources, n_labelled : int
+    n_tables : int
+        Sources that nearest items are found by: distances between rows, and given matrices.
+    n_links : int
+        Links in all graphs.
+    n_matrices : int
+        Sources that are given as matrices.
+    """
+
+    n_items: int
+    n_sources: int
+    n_labelled: int = 0
+    n_tables: int = 0
+    n_links: int = 0
+    n_matrices: int = 0
+
+    def memory_bytes(self, kind: str, edges_per_item: int = DEFAULT_K) -> int:
+        """Return the peak memory of a kind of storage, without tables and graphs.
+
+        >>> StackSizes(n_items=8000, n_sources=10).memory_bytes("matrices") / 2**30
+        3.814697265625
+        """
+        n, R = self.n_items, self.n_sources
+        if kind == "matrices":
+            return (4 * R + 24) * n * n  # one of them is computed in double precision
+        searched = 24 * self.n_labelled * n  # distances from the labelled items, and working space
+        if kind == "rows":
+            return searched + 4096 * R * n  # two blocks of 256 rows in double precision
+        edges = min(n * edges_per_item * self.n_tables + self.n_links, n * (n - 1) // 2)
+        return searched + ((4 if edges > 10**6 else 8) * R + 64) * edges
+
+
+@dataclass(frozen=True)
+class ValueStorage:
+    """How values are stored, why, and how much memory that takes.
+
+    Attributes
+    ----------
+    kind : {"matrices", "rows", "edges"}
+    why : str
+    memory_bytes : int
+    edges_per_item : int, optional
+        Nearest items by each table that an item is joined to, for sparse edges.
+    remark : str
+    """
+
+    kind: str
+    why: str
+    memory_bytes: int = 0
+    edges_per_item: int | None = None
+    remark: str = ""
+
+    def __str__(self) -> str:
+        near = f" to the {self.edges_per_item} nearest items by each table"
+        links = f"{near} and along the given links" if self.kind == "edges" else ""
+        return f"{NAMES[self.kind]}{links}: {self.why}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the choice and its memory, for the terminal."""
+        yield f"values are stored as {self}"
+        yield f"  about {in_words(self.memory_bytes)} of memory, besides tables and graphs"
+        if self.remark:
+            yield f"  {self.remark}"
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the choice, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "remark"}
+
+    def check_fits(self, argument: str) -> None:
+        """Raise TooLargeError if the values do not fit into the memory of this machine."""
+        fewer = "use fewer items or labels, or a smaller --edges-per-item"
+        check_room(
+            self.memory_bytes,
+            what=f"storing values as {NAMES[self.kind]}",
+            instead=fewer if self.kind == "edges" else f"pass --edges-per-item {DEFAULT_K}",
+            argument=argument,
+        )
+
+
+def choose_storage(
+    sizes: StackSizes, *, dense: bool = False, edges_per_item: int | None = None
+) -> ValueStorage:
+    """Return how to store the values of sources: a function of sizes and of what is requested.
+
+    >>> for n in (8000, 20_000, 200_000):
+    ...     choose_storage(StackSizes(n, n_sources=10, n_tables=3)).kind
+    'matrices'
+    'edges'
+    'edges'
+    """
+    k, R, n = edges_per_item, sizes.n_sources, sizes.n_items
+    needed = sizes.memory_bytes("matrices")
+    limit = f"the limit of {in_words(MATRICES_UP_TO)}"
+    remark = ""
+    if dense:
+        kind, why = "matrices", "requested by --dense"
+    elif k is not None:
+        kind, why = "edges", "requested by --edges-per-item"
+        if sizes.n_matrices:
+            remark = "given matrices are in memory as a whole; their values on the edges are used"
+    elif needed <= MATRICES_UP_TO:
+        kind, why = "matrices", f"{R} source{'s' * (R > 1)} of {n:,} items are below {limit}"
+    else:
+        kind = "rows" if sizes.n_matrices else "edges"
+        k = None if sizes.n_matrices else DEFAULT_K
+        why = f"full matrices need {in_words(needed)}, more than {limit} (--dense stores them)"
+        if sizes.n_matrices:
+            remark = f"model.mm takes up to {in_words(8.0 * R * n * n)} on disk"
+    return ValueStorage(kind, why, sizes.memory_bytes(kind, k or DEFAULT_K), k, remark)
+
+
+# -- building ------------------------------------------------------------------------------------
+
+
+def build_stack(
+    sources: Sequence[ItemSource],
+    storage: ValueStorage,
+    on_source: OnSource,
+    *,
+    directed: bool,
+    items: Sequence[str],
+) -> DissimilarityStack:
+    """Return the stack of sources with their values stored in that way.
+
+    Sources whose values take those of all items are left out of rows and edges; the report of an
+    :class:`~metricmix.EdgeStack` names them.
+
+    Raises
+    ------
+    InputError
+        If no source is left.
+    """
+    if storage.kind == "matrices":
+        stack = full_matrices(sources, on_source, directed=directed, items=items)
+        return with_links(stack, sources)
+    by_rows = storage.kind == "rows"
+    found = {one.spec.name: one.by_rows() if by_rows else one.by_pairs() for one in sources}
+    kept = {name: values for name, values in found.items() if values is not None}
+    left_out = {name: NEEDS_ALL for name in found if name not in kept}
+    if not kept:
+        raise InputError(
+            f"no source has values of single pairs: {', '.join(left_out)}",
+            argument="sources",
+            remedy="state another one, or pass --dense",
+        )
+    stack = DissimilarityStack(kept, directed=directed, items=list(items), validate=False)
+    if storage.edges_per_item is None:
+        return with_links(stack, [source for source in sources if source.spec.name in kept])
+    return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
+
+
+def full_matrices(
+    sources: Sequence[ItemSource], on_source: OnSource, *, directed: bool, items: Sequence[str]
+) -> DissimilarityStack:
+    """Return the values of all pairs as float32; those of supervised sources by their models."""
+    n, R = len(items), len(sources)
+    given = [source for source in sources if not source.spec.supervised]
+    block = np.empty((len(given), n, n), np.float32)
+    held: dict[str, Any] = {source.spec.name: None for source in sources}
+    for k, source in enumerate(given):
+        matrix = source.matrix()
+        block[k] = matrix if directed else symmetrized(matrix)
+        part = DenseSource(block[k], directed=directed)
+        part.facts = getattr(matrix, "facts", None)
+        held[source.spec.name] = part
+        on_source(k + 1, R)
+    if len(given) == R:
+        return DissimilarityStack.from_block(block, list(held), directed, items=items)
+    for source in sources:
+        held[source.spec.name] = held[source.spec.name] or source.supervised
+    return DissimilarityStack(held, None, directed, items=items, validate=False)
+
+
+def with_links(stack: DissimilarityStack, sources: Iterable[ItemSource]) -> DissimilarityStack:
+    """Return a stack with the links of all graphs over items that its sources use."""
+    graphs = {
+        source.spec.file: source.links.edges.ends
+        for source in sources
+        if source.links is not None and source.links.memberships is None
+    }
+    return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
+
+
+def sparse_edges(
+    sources: Sequence[ItemSource],
+    stack: DissimilarityStack,
+    k: int,
+    left_out: Mapping[str, str],
+    on_source: OnSource,
+) -> EdgeStack:
+    """Return the values of a stack on the links of all graphs and from each item to its k nearest.
+
+    In a directed stack every edge leads both ways, so that there is a path between any two items.
+    """
+    n, total = stack.n_items, len(sources) + 1
+    ends: dict[str, Any] = {}
+    recall: dict[str, float] = {}
+    for done, source in enumerate(sources):
+        near = source.nearest(k)
+        if near is not None:
+            ends[source.spec.name], recall[source.spec.name] = near.ends(), near.recall
+        if source.links is not None:
+            ends[f"links of {source.spec.file}"] = source.links.edges.ends.T
+        on_source(done + 1, total)
+    table = next((source.table for source in sources if source.table is not None), None)
+    if table is not None and not isinstance(table, np.ndarray):
+        table = table.tocsr()
+    edges, report = edge_union(n, ends, table)
+    if stack.directed:
+        both = (
+            np.concatenate([edges.tails, edges.heads]),
+            np.concatenate([edges.heads, edges.tails]),
+        )
+        edges = EdgeSet(n, *both, directed=True)
+        report = replace(report, n_edges=len(edges), bridging=2 * report.bridging)
+    report = replace(report, recall=recall, left_out=dict(left_out))
+    built = EdgeStack.of(stack, edges, report=report)
+    on_source(total, total)
+    return built
