@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -82,88 +83,140 @@ def default_specs(
 def table_specs(
     columns: Sequence[Column], *, alone: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
-    """Yield one source per group of columns: numbers, dates, counts, each category, each text."""
-    by_kind: dict[str, list[str]] = {}
+    """Yield one source per group of columns: numbers, dates, counts, each category, each text.
+
+    A table alone also has walks over near items, and more models of it.
+    """
+    by_kind: dict[str, list[Column]] = {}
     for column in columns:
-        by_kind.setdefault("number" if column.kind == "plain" else column.kind, []).append(
-            column.name
-        )
-    by_kind.pop("ignore", None)
+        kind = "number" if column.kind == "plain" else column.kind
+        if kind != "ignore":
+            by_kind.setdefault(kind, []).append(column)
     if not by_kind:
         return
-    groups = (("number", "numbers", "euclidean"), ("date", "dates", "euclidean"))
-    for kind, name, metric in (*groups, ("count", "counts", "angular")):
-        if kind in by_kind:
-            some = tuple(by_kind[kind])
-            why = {
-                "number": "all columns of numbers, each at the same scale",
-                "date": "all columns of dates, in days",
-                "count": "columns of counts: those that few items have count more",
-            }[kind]
-            yield DefaultSource(SourceSpec(name, "metric", columns=some, metric=metric), why)
-    categories = by_kind.get("category", [])
+
+    def source(name: str, kind: str, why: str, rank: int = 0, **options: Any) -> DefaultSource:
+        return DefaultSource(SourceSpec(name, kind, **options), why, rank)
+
+    def names(*kinds: str) -> tuple[str, ...]:
+        return tuple(column.name for kind in kinds for column in by_kind.get(kind, ()))
+
+    quantities, categories = names("number"), names("category")
+    alike = have_similar_sizes(by_kind.get("number", ()))
+    if quantities:
+        why = "all columns of numbers, each at the same scale"
+        yield source("numbers", "metric", why, columns=quantities)
+    if alike:
+        yield source(
+            "raw", "raw", "numbers of similar size, in their own units", columns=quantities
+        )
+        why = "numbers of similar size: their proportions"
+        yield source("direction", "direction", why, columns=quantities)
+    if "date" in by_kind:
+        yield source("dates", "metric", "all columns of dates, in days", columns=names("date"))
+    if "count" in by_kind:
+        why = "columns of counts: those that few items have count more"
+        yield source("counts", "metric", why, columns=names("count"), metric="angular")
     if len(categories) > MOST_SINGLE_CATEGORIES:
-        all_of_them = SourceSpec("categories", "metric", columns=tuple(categories))
-        yield DefaultSource(all_of_them, f"{len(categories)} columns of categories together")
+        why = f"{len(categories)} columns of categories together"
+        yield source("categories", "metric", why, columns=categories)
     else:
         for name in categories:
-            single = SourceSpec(name, "metric", columns=(name,))
-            yield DefaultSource(single, "a column of categories", 3)
-    for name in by_kind.get("text", []):
-        words = SourceSpec(name, "metric", columns=(name,), metric="angular")
-        yield DefaultSource(words, "a column of text: rare words that are shared count most", 1)
-    plain = [*by_kind.get("number", []), *by_kind.get("date", []), *categories]
-    mixed = sum(kind in by_kind for kind in ("number", "date", "category")) > 1
-    if mixed:
-        gower = SourceSpec("gower", "gower", columns=tuple(plain))
-        yield DefaultSource(gower, "columns of different kinds, each counting the same", 2)
+            yield source(name, "metric", "a column of categories", 3, columns=(name,))
+    for name in names("text"):
+        why = "a column of text: rare words that are shared count most"
+        yield source(name, "metric", why, 1, columns=(name,), metric="angular")
+    plain = names("number", "date", "category")
+    if sum(kind in by_kind for kind in ("number", "date", "category")) > 1:
+        why = "columns of different kinds, each counting the same"
+        yield source("gower", "gower", why, 2, columns=plain)
+    views = {"": {"view": "columns" if plain else "topics"}}
+    if alike:
+        views[" direction"] = {"view": "direction", "columns": quantities}
     if alone:
-        metric = "cosine" if by_kind.keys() <= {"text", "count"} else "euclidean"
-        near = SourceSpec("neighbours", "knn", metric=metric)
-        yield DefaultSource(near, "no graph was given: the nearest items by the table make one")
-    if supervised:
-        learned = SourceSpec("learned", "learned")
-        yield DefaultSource(learned, f"a {model_name(numbers)} on all columns, cross-fitted")
+        for suffix, view in views.items():
+            why = "no graph was given: walks over the nearest items by the table"
+            yield source(f"near{suffix}", "near", why, 2, **view)
+    if not supervised:
+        return
+    model = model_name(numbers)
+    yield source("learned", "learned", f"a {model} on all columns, cross-fitted")
+    if alone:
         few = len(plain) <= MOST_FOREST_COLUMNS and not by_kind.keys() & {"text", "count"}
-        if alone and plain and few:
-            forest = SourceSpec("forest", "forest", columns=tuple(plain))
-            yield DefaultSource(forest, "a random forest, which finds interactions of columns", 2)
+        if plain and few:
+            why = "a random forest, which finds interactions of columns"
+            yield source("forest", "forest", why, 2, columns=plain)
+        what = "targets" if numbers else "labels"
+        for suffix, view in views.items():
+            why = f"a {model} with a Gaussian kernel, cross-fitted"
+            yield source(f"kernel{suffix}", "kernel", why, 2, **view)
+            yield source(
+                f"spread{suffix}", "spread_near", f"{what}, spread over near items", 2, **view
+            )
+
+
+def have_similar_sizes(columns: Sequence[Column]) -> bool:
+    """Return whether columns of numbers are of similar size, as pixels are.
+
+    That is, none a hundred times larger than the median one: their units may be the same.
+    """
+    sizes = np.sort([np.hypot(column.centre, column.spread) for column in columns])
+    return len(sizes) > 1 and bool(sizes[-1] <= 100.0 * sizes[(len(sizes) - 1) // 2])
 
 
 def graph_specs(
     spec: SourceSpec, edges: Relation, *, has_columns: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
-    """Yield the sources of one graph or file of memberships, beside the one that was stated."""
+    """Yield the sources of one graph or file of memberships, beside the one that was stated.
 
-    def source(
-        suffix: str, kind: str, why: str, rank: int = 0, direction: str | None = None
-    ) -> DefaultSource:
+    Near-duplicates of others have the highest ranks, and are dropped first.
+    """
+    ways = ((" out", "out", "along the edges"), (" in", "in", "against the edges"))
+    one_way = edges.directed and not spec.membership
+
+    def source(suffix: str, kind: str, why: str, rank: int = 0, **options: Any) -> DefaultSource:
         name = f"{spec.name} {suffix}"
-        return DefaultSource(replace(spec, name=name, kind=kind, direction=direction), why, rank)
+        return DefaultSource(replace(spec, name=name, kind=kind, **options), why, rank)
+
+    def each_way(
+        suffix: str, kind: str, why: str, rank: int, **options: Any
+    ) -> Iterator[DefaultSource]:
+        yield source(suffix, kind, why, rank, **options)
+        if one_way:
+            for ending, way, words in ways:
+                what = f"{why}, {words}"
+                yield source(f"{suffix}{ending}", kind, what, 4, direction=way, **options)
 
     if spec.membership:
         yield source("angle", "membership", "groups with few members count more")
-    elif not edges.directed:
-        yield source("shared", "jaccard", "items that share neighbours may be alike", 1)
     else:
-        yield source("shared", "jaccard", "neighbours in either direction", 1)
-        yield source("shared out", "jaccard", "what both lead to", 4, "out")
-        yield source("shared in", "jaccard", "what leads to both", 4, "in")
+        why = "items that share neighbours may be alike"
+        yield from each_way("shared", "jaccard", why, 1)
     # A walk takes an edge of length l with probability proportional to 1 / l.
-    if not (edges.weight == "length" and not np.all(edges.weights)):
-        yield source("walks", "pagerank", "where random walks from the items lead", 1)
-        if edges.directed and not spec.membership:
-            yield source("walks out", "pagerank", "walks along the edges", 4, "out")
-            yield source("walks in", "pagerank", "walks against the edges", 4, "in")
-        if has_columns:
-            why = "attributes, averaged over walks: neighbours tell about an item"
-            yield source("smoothed", "smoothed", why)
-        if supervised:
-            if has_columns or spec.membership:
-                of = "memberships" if spec.membership else "attributes smoothed along the graph"
-                yield source("learned", "learned_graph", f"a {model_name(numbers)} on {of}")
-            what = "targets" if numbers else "labels"
-            yield source("spread", "spread", f"{what}, spread over the graph by walks")
+    if edges.weight == "length" and not np.all(edges.weights):
+        return
+    yield source("reach", "log_pagerank", "how well walks lead from one item to the other", 1)
+    if has_columns:
+        why = "attributes, averaged over walks: neighbours tell about an item"
+        yield source("smoothed", "smoothed", why)
+        yield source("diffusion", "diffusion", "attributes, averaged over two steps", 3)
+        if not spec.membership:
+            why = "attributes, averaged along links and similar items: links may be missing"
+            yield source("joint", "joint", why, 3, k=5)
+            yield source("joint smoothed", "joint", why, 4, view="smoothed")
+    if not supervised:
+        return
+    model = f"a {model_name(numbers)} on"
+    if spec.membership:
+        yield source("learned", "learned_graph", f"{model} memberships")
+    elif has_columns:
+        yield source("learned", "learned_graph", f"{model} attributes smoothed along the graph")
+        why = f"{model} attributes beside those of neighbours"
+        yield from each_way("learned neighbours", "learned_graph", why, 2, view="neighbours")
+        why = f"{model} attributes of two steps"
+        yield source("learned diffusion", "learned_graph", why, 3, view="diffusion")
+    what = "targets" if numbers else "labels"
+    yield source("spread", "spread", f"{what}, spread over the graph by walks")
 
 
 def model_name(numbers: bool) -> str:

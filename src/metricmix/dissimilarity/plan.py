@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -196,7 +197,7 @@ def plan_sources(
             numbers=numbers,
         )
         if not only:
-            added, left_out = used_by_default(added, specs, directed=is_directed(specs, graphs))
+            added, left_out = used_by_default(added, specs, directed=is_directed(specs))
         why |= {one.spec.name: one.why for one in added}
         new = [one.spec for one in added]
         all_specs = [spec for spec in new if spec.uses_columns] + all_specs
@@ -204,7 +205,7 @@ def plan_sources(
     check_specs(items, all_specs)
     if only:
         all_specs = named_specs(all_specs, only)
-    directed = is_directed(all_specs, graphs)
+    directed = is_directed(all_specs)
     reports, sources = [], []
     shared: dict[Any, Any] = {}
     matched: dict[str | None, tuple[SourceReport, Relation | Memberships]] = {}
@@ -245,13 +246,9 @@ def plan_sources(
     return Plan(items, tuple(sources), report_of_all)
 
 
-def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, Relation]) -> bool:
-    """Return whether a matrix or path lengths among the sources are directed."""
-    return any(
-        bool(spec.directed) if "matrix" in spec.needs else graphs[spec.file].directed
-        for spec in specs
-        if spec.facts.get("directed")
-    )
+def is_directed(specs: Iterable[SourceSpec]) -> bool:
+    """Return whether a matrix or path lengths among the sources are stated to be directed."""
+    return any(spec.directed for spec in specs if spec.facts.get("directed"))
 
 
 def can_cross_fit(items: Items) -> bool:

@@ -47,8 +47,8 @@ class Links(ItemGraph):
     @property
     def one_way(self) -> bool:  # type: ignore[override]
         """Whether edges are followed in one direction only."""
-        along = bool(KINDS.said(self.spec.kind).facts.get("directed"))
-        return self.edges.directed and (along or self.spec.direction in ("in", "out"))
+        along = self.spec.directed and KINDS.said(self.spec.kind).facts.get("directed")
+        return self.edges.directed and bool(along or self.spec.direction in ("in", "out"))
 
     @cached_property
     def graph(self) -> Graph:
