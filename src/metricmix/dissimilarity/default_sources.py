@@ -1,38 +1,29 @@
-"""A default set of sources: for a table, for a graph with attributes, with or without labels.
-
-They are listed in :mod:`metricmix.dissimilarity.table_sources` and in
-:mod:`metricmix.dissimilarity.graph_sources`.
-"""
+"""The default sources of a table, of graphs and matrices, as a stack."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import (
-    strengths_of,
-)
-from metricmix.dissimilarity.edge_building import edge_union
-from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.encoded_table import encode_table
-from metricmix.dissimilarity.graph_sources import aligned, graph_sources
-from metricmix.dissimilarity.item_data import ItemData
-from metricmix.dissimilarity.item_ids import is_frame, table_items
-from metricmix.dissimilarity.known import Known, item_keys
-from metricmix.dissimilarity.sources import DenseSource, Source
+from metricmix.dissimilarity.item_ids import is_numbering, table_items
+from metricmix.dissimilarity.plan import plan_sources
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.supervised import SupervisedSource
-from metricmix.dissimilarity.table_sources import (
-    table_sources,
-)
+from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError
-from metricmix.kernels.minplus import fold, mirror
+from metricmix.items.in_memory import as_items
+from metricmix.items.items import Items
+from metricmix.items.relation import as_relation
 from metricmix.labels import check_labels, check_targets
-from metricmix.validation import check_choice, check_integer, check_square_fits
+from metricmix.validation import check_integer
 
-__all__ = ["sources_for"]
+__all__ = ["sources_for", "stated_specs"]
+
+DENSE_UP_TO = 8000
+"""Items up to which sources without labels are computed beforehand."""
 
 
 def sources_for(
@@ -41,40 +32,41 @@ def sources_for(
     *,
     labels: Any = None,
     target: Any = None,
-    weighting: str = "tfidf",
     nodes: Any = None,
     weight: str | None = None,
+    matrices: Any = None,
     dense: bool | None = None,
     edges_per_item: int | None = None,
 ) -> DissimilarityStack:
-    """Return a default set of sources of a table, or of a graph with attributes, as a stack.
+    """Return the default sources of a table, of graphs, memberships and matrices, as a stack.
+
+    They are those of :func:`~metricmix.fit` and of ``metricmix fit``
+    (:mod:`metricmix.dissimilarity.default_specs`).
 
     Parameters
     ----------
-    X : array, scipy sparse or pandas DataFrame (n, d), or images (n, height, width)
-        Numbers, categories, texts and dates; NaN, None, NA and NaT are missing. What a column is
-        taken for is said in :mod:`metricmix.dissimilarity.encoded_table`. A DataFrame with an index
-        of ids is aligned with the graph by them; else `nodes` says what the rows are, or row k is
-        node k.
-    graph, nodes, weight
-        See :func:`~metricmix.dissimilarity.as_graph`. Directions are dropped. Without a graph, X is
-        a plain table.
+    X : array, scipy sparse or DataFrame (n, d), or images (n, height, width)
+        Numbers, categories, texts and dates; NaN, None, NA and NaT are missing. How columns are
+        typed: :func:`~metricmix.items.columns.infer_columns`.
+    graph : graph, or mapping of names to graphs and memberships, optional
+        See :func:`~metricmix.items.in_memory.as_items`. Directed edges are followed in both
+        directions, and in each of them where a kind of source can.
     labels : array of n labels, optional
         -1 (among texts: "" or "-1") marks items without a label. With labels there are supervised
         sources as well. An estimator computes them again from the labels that it is given.
     target : array of n numbers, optional
-        In place of labels, a numeric target; NaN where it is unknown. The supervised sources are
-        then differences between what regressors say
-        (:mod:`metricmix.dissimilarity.supervised`): ridge regressions, linear and with a Gaussian
-        kernel, a forest, and the target spread over the graph.
-    weighting : {"tfidf", "plain"}
-        Whether attributes of a graph that few items have count more, by
-        ``1 + log((1 + n) / (1 + number of items that have it))``. Attributes that are no counts
-        have their columns scaled instead.
+        In place of labels, a numeric target; NaN where it is unknown.
+    nodes : sequence of n ids, optional
+        The ids of the rows, by which graphs and matrices are matched. Default: the index of a
+        DataFrame, else row numbers from 0.
+    weight : {None, "length", "similarity", "ignore"}
+        What the weights of a single graph mean.
+    matrices : (n, n) array, or mapping of names to these, optional
+        Precomputed dissimilarities.
     dense : bool, optional
         Whether to compute the matrices of the unsupervised sources beforehand, or rows as they are
-        asked for. Default: for a graph without labels up to 8000 items, otherwise not: learning and
-        predicting with metrics and weights >= 0 need the rows of the labelled items only.
+        needed. Default: up to 8000 items without labels. Learning and predicting with metrics and
+        weights >= 0 need the rows of the labelled items only.
     edges_per_item : int, optional
         If given, an :class:`~metricmix.EdgeStack`: values on the links and on edges from each item
         to so many nearest ones per table (before the union) in place of all pairs. For more than
@@ -83,37 +75,20 @@ def sources_for(
     Returns
     -------
     DissimilarityStack
-        At most 20 sources. What they are is said in :mod:`metricmix.dissimilarity.graph_sources`
-        and :mod:`metricmix.dissimilarity.table_sources`. Its items have the ids of the table or of
-        the graph. Each source is divided by its mean. With `edges_per_item`, an EdgeStack whose
+        At most 20 sources, each divided by its mean. With `edges_per_item`, an EdgeStack whose
         `report` says where the edges come from, and whose `origin` has the same sources between
         any two items.
 
     Raises
     ------
     InputError
-        If X has fewer than two rows, no columns, only constant columns (unless there is a graph),
-        infinite or complex numbers, or other objects than numbers, texts and dates; if `labels`
-        are not one per row, or fewer than two classes; if there are both `labels` and a `target`.
-
-    Warns
-    -----
-    UserWarning
-        If columns are dropped: those without a value, and short texts that no two rows share.
+        If X has fewer than two rows, or values that are no numbers, texts or dates; if all columns
+        are constant and there is no graph; if `labels` are not one per row, or fewer than two
+        classes; if there are both `labels` and a `target`.
 
     Examples
     --------
-    >>> import numpy as np, metricmix as mm
-    >>> words = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]])
-    >>> stack = mm.sources_for(words, [(0, 1), (1, 2)], nodes=4)
-    >>> stack.n_sources, stack.names[0], stack.names[-1]
-    (7, 'attributes', 'joint_pagerank')
-    >>> mm.sources_for(words, [(0, 1), (1, 2)], nodes=4, labels=[0, 1, -1, 1]).supervised[:2]
-    ('learned_attributes', 'learned_diffusion_2')
-
-    A table:
-
-    >>> import pandas as pd
+    >>> import pandas as pd, metricmix as mm
     >>> wines = pd.DataFrame(
     ...     {
     ...         "alcohol": [13.5, 12.9, None, 14.1],
@@ -123,78 +98,65 @@ def sources_for(
     ...     },
     ...     index=["a", "b", "c", "d"],
     ... )
-    >>> stack = mm.sources_for(wines, labels=["old", "young", None, "old"])
-    >>> stack.names[:6]
-    ('columns', 'numbers', 'raw', 'direction', 'categories', 'texts')
-    >>> stack.supervised[:3]
-    ('learned_columns', 'learned_raw', 'learned_texts')
+    >>> mm.sources_for(wines).names
+    ('numbers', 'raw', 'direction', 'colour', 'note', 'gower', 'near', 'near direction')
+    >>> mm.sources_for(wines, {"vineyard": [("a", "d"), ("b", "c")]}).names[-2:]
+    ('vineyard joint', 'vineyard joint smoothed')
     """
-    check_choice(weighting, ("plain", "tfidf"), name="weighting")
-    n = len(X) if is_frame(X) or not hasattr(X, "shape") else X.shape[0] if X.shape else 0
-    if n == 1:
-        raise InputError(argument="X", expected="at least two rows", found=1)
-    codes = None if labels is None or not n else check_labels(labels, n=n, name="labels")
-    y = None if target is None or not n else check_targets(target, n=n, name="target")
-    if codes is not None and y is not None:
-        raise InputError("labels, target: expected one of them, found both")
+    codes = None if labels is None else check_labels(labels, n=len_of(X), name="labels")
+    if codes is not None:  # numbers of equal length sort as texts do
+        labels = np.array(["" if code < 0 else f"{code:09d}" for code in codes.tolist()])
+    y = None if target is None else check_targets(target, n=len_of(X), name="target")
+    own = table_items(X)
+    if nodes is not None and not np.isscalar(nodes) and own is None:
+        own = None if is_numbering(nodes) else np.asarray(nodes)
+    relations = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
+    try:
+        items = as_items(
+            X,
+            labels,
+            target=y,
+            id=None if own is None else own.tolist(),
+            edges={name: as_relation(one, weight=weight) for name, one in relations.items()},
+            matrices=matrices,
+        )
+    except InputError as error:
+        raise error.replace(argument="X" if error.argument == "data" else error.argument) from None
+    plan = plan_sources(items, stated_specs(items))
     labelled = codes is not None or y is not None
-    items = table_items(X)
-    k = edges_per_item
-    if k is not None:
-        k = check_integer(k, name="edges_per_item", low=1)
+    if edges_per_item is not None:
+        k = check_integer(edges_per_item, name="edges_per_item", low=1)
         if dense:
             raise InputError(
                 argument="dense",
                 expected="dense=False with edges_per_item, which replaces all pairs by edges",
                 found=True,
             )
-    links: dict[str, Any] = {}
-    if graph is None:
-        encoded = encode_table(X)
-        found = table_sources(encoded, k)
-        data = ItemData(encoded)
+        storage = choose_storage(plan.sizes, edges_per_item=k)
+    elif dense or (dense is None and not labelled and len(items) <= DENSE_UP_TO):
+        storage = choose_storage(plan.sizes, dense=True)
     else:
-        table, lengths, items = aligned(X, graph, nodes, weight, items)
-        listed = lengths.edges()
-        links["links"] = listed.sources, listed.targets
-        found = graph_sources(table, lengths, weighting, labelled, k)
-        data = ItemData(found.table, strengths_of(lengths))
-        if dense is None:
-            up_to = 8000  # more items: rows are computed on demand
-            dense = not labelled and n <= up_to and k is None
-    sources = computed(found.sources, n) if dense else found.sources
-    known = None if y is None else Known(y)
-    if codes is not None:
-        known = Known(codes, int(codes.max()) + 1)
-    for source in sources.values():
-        source.made_from = data
-    if known is not None and found.predictors:
-        plain = DissimilarityStack(sources, items=items, validate=False) if sources else None
-        keys = None if plain is None else item_keys(plain, known)
-        for name, predictor in found.predictors.items():
-            sources[name] = SupervisedSource(predictor, name, replace(known, keys=keys))
-            sources[name].made_from = data
-    stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
-    if k is None:
-        return stack.with_links(np.stack(links["links"], axis=1)) if links else stack
-    ends = {name: near.ends(k) for name, near in found.nearest.items()}
-    edges, report = edge_union(n, {**links, **ends}, found.table)
-    recall = {name: near.recall for name, near in found.nearest.items()}
-    report = replace(report, recall=recall, left_out=found.left_out)
-    return EdgeStack.of(stack, edges, report=report)
+        storage = ValueStorage("rows", "as they are needed")
+    return replace(plan, ids=own).build(storage).stack.rescaled("mean")
 
 
-def computed(sources: dict[str, Source], n: int) -> dict[str, Source]:
-    """Return the sources as matrices (float32), exactly symmetric."""
-    instead = "take fewer items, or dense=False"
-    check_square_fits(n, 4 * len(sources), what="the stack", argument="X", instead=instead)
-    matrices: dict[str, Source] = {}
-    for name, source in sources.items():
-        layer = np.empty((n, n), np.float32)
-        for start in range(0, n, 512):
-            stop = min(n, start + 512)
-            layer[start:stop] = source.rows(np.arange(start, stop))
-        fold(layer, 0, n)  # rows and columns may differ by rounding
-        mirror(layer, 0, n)
-        matrices[name] = DenseSource(layer, like=source)
-    return matrices
+def len_of(X: Any) -> int:
+    """Return the number of rows of a table."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def stated_specs(items: Items, directed: Collection[str] = ()) -> list[SourceSpec]:
+    """Return the sources that relations and matrices state: path lengths, and entries.
+
+    `directed` are the names of those that make the metric directed.
+    """
+    return [
+        *(
+            SourceSpec(name, "paths", name, directed=name in directed or None)
+            for name in items.relations
+        ),
+        *(
+            SourceSpec(name, "matrix", name, directed=name in directed or None)
+            for name in items.matrices
+        ),
+    ]

@@ -28,6 +28,13 @@ MOST_SOURCES = 20
 MOST_SINGLE_CATEGORIES = 5
 """Columns of categories up to which each is a source of its own."""
 
+MOST_WALKED, MOST_SMOOTHED = 5000, 500_000
+"""Items up to which walks are compared, which takes n² numbers, and up to which attributes are
+smoothed in several ways, each of which takes a table of its own."""
+MANY_KNOWN = 50
+"""Labels from which on shares of counts are among the sources: fewer cannot weigh so many similar
+ones. With some 40 labels they cost 3 and 1 points on two graphs, with 60 and 70 they gained 3 and
+1 on two others (benchmarks/default_sources)."""
 MOST_FOREST_COLUMNS = 30
 """Columns up to which a forest is among the sources: with more, as of pixels, it takes most of the
 time and gains nothing."""
@@ -53,6 +60,8 @@ def default_specs(
     columns: Sequence[Column],
     graphs: Sequence[tuple[SourceSpec, Relation]],
     *,
+    n_items: int = 0,
+    n_known: int = 0,
     alone: bool = False,
     supervised: bool = False,
     numbers: bool = False,
@@ -65,6 +74,8 @@ def default_specs(
     graphs : sequence of pairs
         The specification and the content of every file of edges. The specification itself is a
         source that was stated: path lengths, or shared groups where it holds memberships.
+    n_items, n_known : int
+        Items, and those of known label or target.
     alone : bool
         Whether there is nothing but the table.
     supervised : bool
@@ -74,9 +85,10 @@ def default_specs(
     """
     how = {"supervised": supervised, "numbers": numbers}
     found = list(table_specs(columns, alone=alone, **how))
-    has_columns = bool(found)
+    kinds = {column.kind for column in columns} - {"ignore"}
+    shares = kinds == {"count"} and n_known >= MANY_KNOWN and n_items <= MOST_SMOOTHED
     for spec, edges in graphs:
-        found += graph_specs(spec, edges, has_columns=has_columns, **how)
+        found += graph_specs(spec, edges, n_items, has_columns=bool(kinds), of_shares=shares, **how)
     return found
 
 
@@ -165,11 +177,19 @@ def have_similar_sizes(columns: Sequence[Column]) -> bool:
 
 
 def graph_specs(
-    spec: SourceSpec, edges: Relation, *, has_columns: bool, supervised: bool, numbers: bool
+    spec: SourceSpec,
+    edges: Relation,
+    n_items: int,
+    *,
+    has_columns: bool,
+    of_shares: bool,
+    supervised: bool,
+    numbers: bool,
 ) -> Iterator[DefaultSource]:
     """Yield the sources of one graph or file of memberships, beside the one that was stated.
 
-    Near-duplicates of others have the highest ranks, and are dropped first.
+    Near-duplicates of others have the highest ranks, and are dropped first. `of_shares` says
+    whether attributes are also compared by their shares.
     """
     ways = ((" out", "out", "along the edges"), (" in", "in", "against the edges"))
     one_way = edges.directed and not spec.membership
@@ -196,14 +216,20 @@ def graph_specs(
     if edges.weight == "length" and not np.all(edges.weights):
         return
     yield source("reach", "log_pagerank", "how well walks lead from one item to the other", 1)
+    if n_items <= MOST_WALKED:
+        yield from each_way("walks", "pagerank", "where random walks from the items lead", 1)
     if has_columns:
         why = "attributes, averaged over walks: neighbours tell about an item"
         yield source("smoothed", "smoothed", why)
         yield source("diffusion", "diffusion", "attributes, averaged over two steps", 3)
-        if not spec.membership:
+        if not spec.membership and n_items <= MOST_SMOOTHED:
             why = "attributes, averaged along links and similar items: links may be missing"
             yield source("joint", "joint", why, 3, k=5)
             yield source("joint smoothed", "joint", why, 4, view="smoothed")
+        if of_shares and not spec.membership:
+            why = "shares of attributes, averaged over walks: how far they are spread"
+            yield source("shares", "shares", why, 3)
+            yield source("shares walks", "shares_walks", f"{why}, of 16 steps", 4)
     if not supervised:
         return
     model = f"a {model_name(numbers)} on"
@@ -212,9 +238,15 @@ def graph_specs(
     elif has_columns:
         yield source("learned", "learned_graph", f"{model} attributes smoothed along the graph")
         why = f"{model} attributes beside those of neighbours"
-        yield from each_way("learned neighbours", "learned_graph", why, 2, view="neighbours")
+        if n_items <= MOST_SMOOTHED:
+            yield from each_way("learned neighbours", "learned_graph", why, 2, view="neighbours")
         why = f"{model} attributes of two steps"
         yield source("learned diffusion", "learned_graph", why, 3, view="diffusion")
+        if of_shares:
+            why = f"{model} smoothed shares of attributes"
+            yield source("learned shares", "learned_graph", why, 3, view="shares")
+            why += ", of 16 steps"
+            yield source("learned shares walks", "learned_graph", why, 4, view="shares_walks")
     what = "targets" if numbers else "labels"
     yield source("spread", "spread", f"{what}, spread over the graph by walks")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.default_specs import default_specs, named_specs, used_by_default
+from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     SourceData,
@@ -23,7 +24,8 @@ from metricmix.dissimilarity.matching import (
     match_matrix,
     match_memberships,
 )
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.relation_sources import graph_from_edges
+from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import (
     OnSource,
@@ -90,11 +92,16 @@ class JoinedData:
 
 @dataclass(frozen=True)
 class Plan:
-    """Files that match, before dissimilarities are computed: the result of ``--dry-run``."""
+    """Data that match, before dissimilarities are computed: the result of ``--dry-run``.
+
+    `data` is what all sources share, and `ids` are what the stack calls its items.
+    """
 
     items: Items
     sources: tuple[ItemSource, ...]
     report: JoinReport
+    data: SourceData
+    ids: Any
 
     @property
     def sizes(self) -> StackSizes:
@@ -110,8 +117,35 @@ class Plan:
             n_matrices=matrices,
         )
 
+    @property
+    def item_data(self) -> ItemData:
+        """The columns as features, and the links of each graph and of all together.
+
+        Links count by their strength, each graph as much as any other on average.
+        """
+        columns = [column for column in self.report.columns if column.kind != "ignore"]
+        table = self.data.encoding(columns).features if columns else None
+        graphs = {
+            source.links.spec.file: source.links.edges
+            for source in self.sources
+            if source.links is not None
+        }
+        names = graph_names([source.spec for source in self.sources])
+        links, single = None, {}
+        for file, edges in graphs.items():
+            lengths = graph_from_edges(edges, len(self.items.ids), directed=False).adjacency
+            strengths = lengths.copy()
+            strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
+            strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
+            links = strengths if links is None else links + strengths
+            single[names[file or ""]] = strengths
+        complete = not any(source.spec.kind == "matrix" for source in self.sources)
+        return ItemData(table, links, complete, single)
+
     def build(
-        self, storage: ValueStorage | None = None, on_source: OnSource = lambda done, total: None
+        self,
+        storage: ValueStorage | None = None,
+        on_source: OnSource = lambda done, total: None,
     ) -> JoinedData:
         """Compute the sources, their values stored as stated, by default as `choose_storage` says.
 
@@ -127,8 +161,11 @@ class Plan:
         storage = storage or choose_storage(self.sizes)
         storage.check_fits(str(self.items.source))
         stack = build_stack(
-            self.sources, storage, on_source, directed=self.report.directed, items=self.items.ids
+            self.sources, storage, on_source, directed=self.report.directed, items=self.ids
         )
+        made_from = self.item_data
+        for source in stack.between_any.sources:
+            source.made_from = made_from
         kept = tuple(source for source in self.sources if source.spec.name in stack.names)
         near = storage.edges_per_item
         return JoinedData(self.items, self.report.columns, kept, stack, self.report, near)
@@ -192,6 +229,8 @@ def plan_sources(
         added = default_specs(
             columns,
             stated,
+            n_items=n,
+            n_known=n_known(items),
             alone=not specs,
             supervised=can_cross_fit(items),
             numbers=numbers,
@@ -243,7 +282,8 @@ def plan_sources(
         items.labels_left_out,
         left_out,
     )
-    return Plan(items, tuple(sources), report_of_all)
+    data = SourceData(items, columns, shared=shared)
+    return Plan(items, tuple(sources), report_of_all, data, items.ids)
 
 
 def is_directed(specs: Iterable[SourceSpec]) -> bool:
@@ -257,9 +297,16 @@ def can_cross_fit(items: Items) -> bool:
     Three a class on average, or 20 targets.
     """
     if items.targets is not None:
-        return int((~np.isnan(items.targets)).sum()) >= FEWEST_TARGETS
+        return n_known(items) >= FEWEST_TARGETS
     classes = labels_of(items)
     return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
+
+
+def n_known(items: Items) -> int:
+    """Return how many items have a known label or target."""
+    if items.targets is not None:
+        return int((~np.isnan(items.targets)).sum())
+    return labels_of(items).total()
 
 
 def labels_of(items: Items) -> Counter[str]:

@@ -179,7 +179,7 @@ def build_stack(
     on_source: OnSource,
     *,
     directed: bool,
-    items: Sequence[str],
+    items: Any,
 ) -> DissimilarityStack:
     """Return the stack of sources with their values stored in that way.
 
@@ -204,17 +204,17 @@ def build_stack(
             argument="sources",
             remedy="state another one, or pass --dense",
         )
-    stack = DissimilarityStack(kept, directed=directed, items=list(items), validate=False)
+    stack = DissimilarityStack(kept, directed=directed, items=items, validate=False)
     if storage.edges_per_item is None:
         return with_links(stack, [source for source in sources if source.spec.name in kept])
     return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
 
 
 def full_matrices(
-    sources: Sequence[ItemSource], on_source: OnSource, *, directed: bool, items: Sequence[str]
+    sources: Sequence[ItemSource], on_source: OnSource, *, directed: bool, items: Any
 ) -> DissimilarityStack:
     """Return the values of all pairs as float32; those of supervised sources by their models."""
-    n, R = len(items), len(sources)
+    n, R = sources[0].n, len(sources)
     given = [source for source in sources if not source.spec.supervised]
     block = np.empty((len(given), n, n), np.float32)
     held: dict[str, Any] = {source.spec.name: None for source in sources}

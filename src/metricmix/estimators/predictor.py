@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.encoded_table import encode_table
 from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
@@ -17,6 +16,7 @@ from metricmix.estimators.inputs import FeatureInput, Input
 from metricmix.estimators.stored_fit import FIT_PARTS, checked_transduction
 from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError
+from metricmix.items.encoding import encode_data
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learned import Learned
 from metricmix.learning.rules import FittedRule, Rule, as_rule
@@ -241,7 +241,7 @@ class MixturePredictor(MixtureEstimator):
         check_is_fitted(self)
         made_from = None
         if isinstance(self._input, FeatureInput):
-            made_from = ItemData(encode_table(self._input.X))
+            made_from = ItemData(encode_data(self._input.X))
         return compare(
             self.learned_,
             features=features,

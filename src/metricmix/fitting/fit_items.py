@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.item_sources import known_shares, little_data, lowered
 from metricmix.dissimilarity.plan import JoinedData, Plan
-from metricmix.dissimilarity.relation_sources import graph_from_edges
-from metricmix.dissimilarity.specs import graph_names
 from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
@@ -24,7 +21,6 @@ from metricmix.exceptions import ConvergenceWarning
 from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.progress import StepProgress
-from metricmix.items.encoding import encode
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
 from metricmix.learning.learned import Learned
@@ -51,9 +47,6 @@ def fit_plan(
         warnings.simplefilter("always", told)
         with progress.step("sources") as report:
             gathered = plan.build(storage, report)
-            data = item_data(plan)
-            for source in gathered.stack.between_any.sources:
-                source.made_from = data
         with progress.step("learning"):
             model = fit_estimator(gathered, settings)
             learned = model.learned_
@@ -106,33 +99,6 @@ def fit_plan(
         stretch=apart,
         findings=findings,
     )
-
-
-def item_data(plan: Plan) -> ItemData:
-    """Return the columns of the table as numbers, and the links of each graph and of all together.
-
-    Links count by their strength, each graph as much as any other on average.
-    """
-    columns = [column for column in plan.report.columns if column.kind != "ignore"]
-    table = encode(plan.items, columns).features if columns else None
-    graphs = {
-        source.links.spec.file: source.links.edges
-        for source in plan.sources
-        if source.links is not None
-    }
-    names = graph_names([source.spec for source in plan.sources])
-    links, single = None, {}
-    for file, edges in graphs.items():
-        lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
-        strengths = lengths.copy()
-        strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
-        strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
-        links = strengths if links is None else links + strengths
-        single[names[file or ""]] = strengths
-    if table is not None and not isinstance(table, np.ndarray):
-        table = table.tocsr()
-    complete = not any(source.spec.kind == "matrix" for source in plan.sources)
-    return ItemData(table, links, complete, single)
 
 
 def held_out_answers(learned: Learned, comparison: Comparison | None) -> Floats:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from metricmix.exceptions import TableFileError
 from metricmix.items.cells import quoted
-from metricmix.items.columns import MOST_CATEGORIES, Column, is_block, numbers_of
+from metricmix.items.columns import MOST_CATEGORIES, Column, infer_columns, is_block, numbers_of
+from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
-__all__ = ["Encoding", "counts_of", "encode", "filled_numbers"]
+__all__ = ["Encoding", "counts_of", "encode", "encode_data", "filled_numbers"]
 
 MOST_WORDS = 5000
 SPARSE_BELOW = 0.3
@@ -87,6 +88,13 @@ def encode(items: Items, columns: Sequence[Column]) -> Encoding:
     some_sparse = not all(isinstance(part, np.ndarray) for part in found)
     features = beside(found, sparse=some_sparse and entries < SPARSE_BELOW * total)
     return Encoding(features, tuple(c for some, _ in wanted for c in some), tuple(wanted))
+
+
+def encode_data(data: Any) -> Any:
+    """Return a table in memory as features, (n, d), whatever its columns are."""
+    items = as_items(data)
+    columns = [column for column in infer_columns(items) if column.kind != "ignore"]
+    return encode(items, columns).features if columns else np.zeros((len(items), 1))
 
 
 def beside(parts: Sequence[Any], *, sparse: bool) -> Any:

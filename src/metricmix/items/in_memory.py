@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ def as_items(
     label: Any = None,
     *,
     target: Any = None,
-    id: str | None = None,
+    id: str | Sequence[Any] | None = None,
     edges: Any = None,
     matrices: Any = None,
 ) -> Items:
@@ -48,10 +48,11 @@ def as_items(
         -1 and whatever is missing is unlabelled.
     target : column name or array of n numbers, optional
         In place of labels: numbers to predict, NaN where unknown.
-    id : str, optional
-        The column of ids. Default: the index of a frame; if that only numbers the rows, the first
-        column that shares most of its ids with the relations, or theirs with it; else the first
-        column if it is called id or names the items (:func:`holds_ids`), else row numbers, from 0.
+    id : str or sequence of n ids, optional
+        The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows,
+        the first column that shares most of its ids with the relations, or theirs with it; else the
+        first column if it is called id or names the items (:func:`holds_ids`), else row numbers,
+        from 0.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
@@ -176,12 +177,16 @@ def counts_like(fitted: Any, data: Any) -> Any:
 
 
 def with_ids(
-    frame: pd.DataFrame, id: str | None, relations: Mapping[str, Relation]
+    frame: pd.DataFrame, id: str | Sequence[Any] | None, relations: Mapping[str, Relation]
 ) -> tuple[pd.DataFrame, tuple[str, ...], str | None]:
     """Return the frame without its column of ids, the ids, and the name of that column.
 
     It is "" for the index, and None for row numbers.
     """
+    if id is not None and not isinstance(id, str):
+        if len(id) != len(frame):
+            raise InputError(argument="id", expected=f"{len(frame)} ids", found=len(id))
+        return frame, checked_ids(id, "id"), ""
     if id is not None:
         id = known_column(frame, "id", id)
         return frame.drop(columns=id), checked_ids(frame[id].tolist(), id), id

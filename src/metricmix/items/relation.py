@@ -105,7 +105,9 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
     weight : {None, "length", "similarity", "ignore"}
         What weights mean; None: what they are called.
     directed : bool
-        Whether the metric may differ between directions.
+        Whether edges have a direction, as those of directed networkx and igraph graphs and of
+        asymmetric matrices have. Shared neighbours and walks are then computed along and against
+        the edges, too; the metric stays symmetric.
 
     Examples
     --------
@@ -117,6 +119,7 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
     if isinstance(graph, Relation):
         return graph
     n_nodes, ids, ends, weights, name = read_graph(graph)
+    directed = directed or has_directions(graph)
     relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
     if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
@@ -176,6 +179,15 @@ def read_graph(graph: Any) -> Read:
         names, ends = np.unique(array, return_inverse=True)
         return len(names), texts_of(names.tolist()), ends.reshape(-1, 2), None, "weight"
     return of_pairs(array[:, :2].tolist(), weights, "weight")
+
+
+def has_directions(graph: Any) -> bool:
+    """Return whether edges have a direction: those of directed graphs and asymmetric matrices."""
+    if callable(getattr(graph, "is_directed", None)):
+        return bool(graph.is_directed())
+    if hasattr(graph, "tocoo") and graph.shape[0] == graph.shape[1]:
+        return bool((graph != graph.T).nnz)
+    return False
 
 
 def of_table(table: Any) -> Read:

@@ -35,15 +35,14 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, strengths_of
-from metricmix.dissimilarity.encoded_table import EncodedTable, encode_table
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.item_data import ItemData, data_of
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, deal
 from metricmix.dissimilarity.nearest_items import joined, nearest_items
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.table_sources import attribute_matrix
 from metricmix.exceptions import InputError
+from metricmix.items.encoding import encode_data
 from metricmix.learning.task import Task
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -96,10 +95,7 @@ def item_data(
     table, links, graphs = own.table, own.links, own.graphs
     n = stack.n_items
     if features is not None:
-        table = encode_table(features)
-    if isinstance(table, EncodedTable):
-        table = attribute_matrix(table)
-    if features is not None:
+        table = encode_data(features)
         if table.shape[0] != n:
             raise InputError(
                 argument="features", expected=f"{n} rows, one per item", found=table.shape[0]

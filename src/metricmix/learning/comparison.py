@@ -106,7 +106,7 @@ def compare(
     learned : Learned
     features : array, scipy sparse or DataFrame (n, d), optional
         The attributes of the items of `stack_`, for models that learn no metric: numbers,
-        categories, texts (:mod:`metricmix.dissimilarity.encoded_table`). Default: what the model
+        categories, texts (:mod:`metricmix.items.columns`). Default: what the model
         was fitted to, or what :func:`~metricmix.sources_for` made the stack of.
     graph : optional
         The links between them, as :func:`~metricmix.dissimilarity.as_graph` takes them.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator, strengths_of
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.diffusion import pagerank_smoothed
+from metricmix.dissimilarity.feature_rows import FeatureRows
+from metricmix.dissimilarity.features import FeatureSource
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 
@@ -37,21 +39,26 @@ class PageRankSource(RelationSource):
     @cached_property
     def walks(self) -> Floats:
         """Where walks from each item lead: its PageRank vector in each row, (n, n)."""
-        from scipy.sparse import eye_array
-
         restart = self.spec.restart
         if not self.links.one_way:
-            return pagerank_smoothed(smoothing_operator(self.links.graph), np.eye(self.n), restart)
+            return pagerank_smoothed(self.links.operator, np.eye(self.n), restart)
         from scipy.linalg import solve
 
-        looped = (strengths_of(self.links.graph) + eye_array(self.n)).tocsr()
-        steps = looped.multiply(1.0 / np.asarray(looped.sum(axis=1)).ravel()[:, None])
-        system = np.eye(self.n) - (1.0 - restart) * steps.toarray()
+        system = np.eye(self.n) - (1.0 - restart) * self.links.operator.toarray()
         return np.asarray(solve(system, restart * np.eye(self.n), overwrite_a=True))
 
+    @cached_property
+    def distances(self) -> FeatureRows:
+        """The distances of the PageRank vectors, which take n² numbers."""
+        return FeatureRows(_roots(self.walks), "angular", {})
+
     def matrix(self) -> DissimilarityMatrix:
-        """Return the distances of the PageRank vectors."""
-        return features(_roots(self.walks), "angular")
+        """Return the distances of all items."""
+        return self.distances.matrix()
+
+    def by_rows(self) -> Source:
+        """Return the same by rows."""
+        return FeatureSource.of(self.distances, self.spec.name)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from new items, whose walks go on from their neighbours."""
@@ -59,9 +66,7 @@ class PageRankSource(RelationSource):
         known_walks = np.hstack([self.walks, np.zeros((self.n, m))])
         own = np.hstack([np.zeros((m, self.n)), np.eye(m)])
         reached = self.links.attached(new, self.spec.restart, own, known_walks)
-        return np.asarray(
-            features(metric="angular").apply(_roots(known_walks)).cross(_roots(reached))
-        )
+        return FeatureRows(_roots(known_walks), "angular", {}).cross(_roots(reached))
 
 
 def _roots(table: Floats) -> Floats:
