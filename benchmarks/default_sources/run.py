@@ -26,7 +26,8 @@ import metricmix as mm
 from benchmarks.default_sources.candidates import CANDIDATES, specs_of
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.items.columns import infer_columns
-from metricmix.items.in_memory import as_items, as_relation
+from metricmix.items.in_memory import as_items
+from metricmix.items.relation import as_relation
 
 PER_CLASS, SHARE = 10, 1 / 3
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.page import write_page
-from metricmix.app.pipeline.fit_run import write_run
-from metricmix.app.pipeline.outcome import run_page
+from metricmix.app.pipeline.fit_run import run_page, write_run
 from metricmix.app.pipeline.run_folder import (
     check_output_folder,
     is_run,
@@ -35,8 +34,9 @@ from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
 from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items, new_items_like, texts_of
+from metricmix.items.in_memory import as_items, new_items_like
 from metricmix.items.items import Items
+from metricmix.items.tables import texts_of
 from metricmix.learning.explanation import Explanation
 from metricmix.paths.contributions import Contributions
 from metricmix.paths.learned_metric import Metric

@@ -1,18 +1,27 @@
-"""Relations between items, and precomputed matrices, as they were given."""
+"""Relations between items, and precomputed matrices: what was given, from any library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import TableFileError
-from metricmix.typing import Floats, Indices
+from metricmix.exceptions import InputError, TableFileError
+from metricmix.items.cells import quoted
+from metricmix.items.tables import text_of, texts_of
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import as_float_array, check_choice
 
-__all__ = ["Matrix", "Relation"]
+__all__ = ["Matrix", "Relation", "as_matrix", "as_relation", "numbered"]
+
+WEIGHT_NAMES = ("length", "similarity", "weight")
+ENDS = (("source", "target"), ("from", "to"))
+ROW, GROUP = "row ", "group "
+"""What rows and columns of a matrix of memberships are called, before the ids are known."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +87,203 @@ class Matrix:
     def key(self, i: int) -> str | int:
         """Return the name of item i for JSON: a number stays a number."""
         return i if self.items is None else self.items[i]
+
+
+# -- relations in memory ---------------------------------------------------------------------------
+
+
+def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False) -> Relation:
+    """Return a graph, or memberships, as edges between ids.
+
+    Parameters
+    ----------
+    graph : networkx or igraph graph, sparse or dense matrix, edge table, pairs, or Relation
+        Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
+        columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
+        (n, g) are memberships. Dense arrays of two or three columns of numbers are edges, of
+        truth values memberships.
+    weight : {None, "length", "similarity", "ignore"}
+        What weights mean; None: what they are called.
+    directed : bool
+        Whether the metric may differ between directions.
+
+    Examples
+    --------
+    >>> as_relation([("a", "b", 2.0), ("b", "c", 1.0)], weight="length").weights
+    array([2., 1.])
+    """
+    if weight is not None:
+        check_choice(weight, ("length", "similarity", "ignore"), name="weight")
+    if isinstance(graph, Relation):
+        return graph
+    n_nodes, ids, ends, weights, name = read_graph(graph)
+    relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
+    if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
+        wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+        raise InputError(
+            argument="edges", expected="finite weights >= 0 for all edges", found=f"{wrong[0]:g}"
+        )
+    meaning = weight or name
+    if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
+        return replace(relation, weights=None, weight=None)
+    if meaning == "weight":
+        raise InputError(
+            argument="edges",
+            expected="to know what weights mean",
+            found=f"{weights[weights != 1][0]:g} among them",
+            remedy="pass mm.as_relation(graph, weight='length'), 'similarity' or 'ignore'",
+        )
+    return replace(relation, weight=meaning)
+
+
+Read = tuple[int, tuple[str, ...] | None, AnyArray, Floats | None, str]
+"""How many nodes there are, their names, ends of the edges, weights, and what these are called."""
+
+
+def read_graph(graph: Any) -> Read:
+    """Return the edges of a graph of any kind."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        data = list(graph.edges(data=True))
+        name = next((w for w in WEIGHT_NAMES if any(w in about for *_, about in data)), None)
+        weights = None if name is None else [about.get(name, np.nan) for *_, about in data]
+        return of_pairs([(u, v) for u, v, _ in data], weights, name, nodes=graph.nodes)
+    if hasattr(graph, "get_edgelist"):
+        name = next((w for w in WEIGHT_NAMES if w in graph.es.attributes()), None)
+        lengths = None if name is None else as_float_array(graph.es[name], name="weights")
+        ends: AnyArray = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+        ids = texts_of(graph.vs["name"]) if "name" in graph.vs.attributes() else None
+        return int(graph.vcount()), ids, ends, lengths, name or "weight"
+    if hasattr(graph, "tocoo"):
+        return of_matrix(graph.tocoo())
+    if hasattr(graph, "to_pandas"):
+        graph = graph.to_pandas()
+    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
+        return of_table(graph)
+    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
+    wide = array.ndim == 2 and array.shape[1] > 3
+    if wide or (array.ndim == 2 and array.dtype.kind == "b"):
+        from scipy.sparse import coo_array
+
+        return of_matrix(coo_array(as_float_array(array, name="edges")))
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InputError(
+            argument="edges",
+            expected="a graph, a matrix, an edge table or pairs of ids",
+            found=f"{type(graph).__name__} of shape {array.shape}",
+        )
+    weights = array[:, 2].tolist() if array.shape[1] == 3 else None
+    return of_pairs(array[:, :2].tolist(), weights, "weight")
+
+
+def of_table(table: Any) -> Read:
+    """Return the edges of a frame."""
+    lowered = {str(name).lower(): name for name in table.columns}
+    ends = next(([lowered[a], lowered[b]] for a, b in ENDS if {a, b} <= set(lowered)), None)
+    name = next((w for w in WEIGHT_NAMES if w in lowered), None)
+    if ends is None:
+        if table.shape[1] not in (2, 3):
+            raise InputError(
+                argument="edges",
+                expected="columns source and target, or two or three columns",
+                found=quoted([str(column) for column in table.columns], 10),
+            )
+        ends = list(table.columns[:2])
+        if table.shape[1] == 3:
+            column = table.columns[2]
+            name = name or "weight"
+            lowered[name] = column
+    weights = None if name is None else table[lowered[name]].tolist()
+    pairs = list(zip(table[ends[0]].tolist(), table[ends[1]].tolist(), strict=True))
+    return of_pairs(pairs, weights, name)
+
+
+def of_pairs(
+    pairs: Sequence[Any], weights: Any, name: str | None, nodes: Iterable[Any] = ()
+) -> Read:
+    """Return edges between named nodes; `nodes` come first, isolated ones among them."""
+    number = {text: k for k, text in enumerate(dict.fromkeys(text_of(node) for node in nodes))}
+    ends = np.empty((len(pairs), 2), dtype=np.int64)
+    for e, pair in enumerate(pairs):
+        for side in (0, 1):
+            text = text_of(pair[side])
+            if not text:
+                raise InputError(
+                    argument="edges", expected=f"two ids in every edge, found {pair!r}"
+                )
+            ends[e, side] = number.setdefault(text, len(number))
+    values = None if weights is None else as_float_array(list(weights), name="weights")
+    return len(number), tuple(number), ends, values, name or "weight"
+
+
+def of_matrix(matrix: Any) -> Read:
+    """Return the entries of a sparse matrix as edges: between rows, or of rows with columns."""
+    keep = matrix.data != 0
+    ends = np.column_stack([matrix.row[keep], matrix.col[keep]]).astype(np.int64)
+    weights = np.asarray(matrix.data[keep], dtype=np.float64)
+    n, m = matrix.shape
+    if n == m:
+        return n, None, ends, weights, "weight"
+    names = (*(f"{ROW}{k}" for k in range(n)), *(f"{GROUP}{g}" for g in range(m)))
+    ends[:, 1] += n
+    return n + m, names, ends, weights, "similarity"
+
+
+def numbered(relation: Relation, ids: Sequence[str], source: str) -> Relation:
+    """Return a relation whose nodes are rows, or row numbers, with the ids of these rows."""
+    relation = replace(relation, source=source)
+    names, n = relation.ids, len(ids)
+    if names is None:
+        if relation.n_nodes != n:
+            raise InputError(
+                argument=source, expected=f"{n} nodes, one per item", found=relation.n_nodes
+            )
+        return relation
+    if names and names[0] == f"{ROW}0":
+        rows = sum(name.startswith(ROW) for name in names)
+        if rows != n:
+            raise InputError(argument=source, expected=f"{n} rows, one per item", found=rows)
+        return replace(relation, ids=(*ids, *names[n:]))
+    by_row = all(name.isdecimal() and int(name) < n for name in names)
+    if not by_row or set(names) & set(ids):
+        return relation
+    return replace(relation, ids=tuple(ids[int(name)] for name in names))
+
+
+# -- matrices in memory ----------------------------------------------------------------------------
+
+
+def as_matrix(given: Any) -> Matrix:
+    """Return a precomputed matrix; the index of a frame has the ids of its items."""
+    if isinstance(given, Matrix):
+        return given
+    items = None
+    if hasattr(given, "columns") and hasattr(given, "index"):
+        given, items = aligned(given)
+    else:
+        items = getattr(given, "items", None)
+        items = None if items is None or callable(items) else texts_of(list(items))
+    values = as_float_array(given, name="matrices")
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(
+            argument="matrices", expected="a square matrix", found=f"shape {values.shape}"
+        )
+    return Matrix(np.asarray(values, dtype=np.float64), items)
+
+
+def aligned(frame: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a square frame with its columns in the order of its index, and the ids in this.
+
+    Ids are None where rows and columns are only numbered. InputError if the two differ.
+    """
+    rows, columns = texts_of(list(frame.index)), texts_of(list(frame.columns))
+    if rows == columns == tuple(str(k) for k in range(len(rows))):
+        return frame, None
+    if sorted(rows) != sorted(columns) or len(set(rows)) < len(rows):
+        other = next((row for row in rows if row not in columns or rows.count(row) > 1), columns[0])
+        raise InputError(
+            argument="matrices",
+            expected="the same ids in the index and the columns of a frame, each once",
+            found=f"{other!r} in one of them only, or twice",
+        )
+    place = {name: k for k, name in enumerate(columns)}
+    return frame.iloc[:, [place[row] for row in rows]], rows
