@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "FitResult", "fit"]
 
 OPTIONS = {
+    r"^(.+): (expected symmetric.*; )state that it is directed, or symmetrise it, as .*": (
+        r"\1: \2pass directed=['\1'], or symmetrise it"
+    ),
+    r"^(.+): (.*; )add :directed if": r"\1: \2pass directed=['\1'] if",
     r"--kind (\S+)=([\w/-]+)": r"kinds={'\1': '\2'}",
     r"--id (\S+?)(?=[,;)\s]|$)": r"id='\1'",
     r"--missing (\S+)": r"data.replace(\1, np.nan)",
@@ -69,6 +73,7 @@ def fit(
     id: str | None = None,
     edges: Any = None,
     matrices: Any = None,
+    directed: bool | str | Sequence[str] = (),
     sources: Sequence[str | SourceSpec] = (),
     evaluate: bool = True,
     seed: int = 0,
@@ -85,6 +90,10 @@ def fit(
         See :func:`~metricmix.items.in_memory.as_items`: a frame or an array with a row per item; a
         column or an array of labels (or of numbers to predict); graphs, memberships and precomputed
         matrices, one or several by name.
+    directed : str, sequence of str, or bool
+        Names of `edges` and `matrices` whose direction matters, as ``:directed`` states on the
+        command line; True for all of them. The metric is then directed: the way back may be longer.
+        One that is given without a name is called ``"edges"`` or ``"matrices"``.
     sources : sequence of str or SourceSpec
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
@@ -133,6 +142,7 @@ def fit(
             remedy="pass label= (classes) or target= (numbers)",
         )
     items = as_items(data, label, target=target, id=id, edges=edges, matrices=matrices)
+    items = with_directions(items, directed)
     given = [
         *(
             SourceSpec(name, "paths", name, directed=one.directed or None)
@@ -156,6 +166,23 @@ def fit(
         storage = storage_of(plan, settings)
         progress = StepProgress(expected_seconds(plan, settings, storage), None)
         return FitResult(fit_plan(plan, settings, progress, storage))
+
+
+def with_directions(items: Items, directed: bool | str | Sequence[str]) -> Items:
+    """Return the items with some relations and matrices directed; InputError if one is unknown."""
+    given: dict[str, Any] = {**items.relations, **items.matrices}
+    if isinstance(directed, bool):
+        directed = list(given) if directed else ()
+    names = {directed} if isinstance(directed, str) else set(directed)
+    for name in names - set(given):
+        expected = did_you_mean(list(given), name) if given else "no name without edges or matrices"
+        raise InputError(argument="directed", expected=expected)
+    turned = {name: replace(given[name], directed=True) for name in names}
+    return replace(
+        items,
+        relations={name: turned.get(name, one) for name, one in items.relations.items()},
+        matrices={name: turned.get(name, one) for name, one in items.matrices.items()},
+    )
 
 
 @contextmanager
