@@ -347,6 +347,17 @@ def test_a_numeric_target() -> None:
 # -- options, and what must not matter -----------------------------------------------------------
 
 
+@pytest.mark.parametrize(("name", "seed"), [("table and graph", 3), ("numeric target", 0)])
+def test_evaluation_does_not_change_predictions(name: str, seed: int) -> None:
+    data = data_set(name)
+    one, other = (
+        mm.fit(data.frame, id="id", evaluate=evaluate, seed=seed, **data.arguments)
+        for evaluate in (True, False)
+    )
+    pd.testing.assert_frame_equal(one.predictions, other.predictions)
+    np.testing.assert_array_equal(one.outcome.probabilities, other.outcome.probabilities)
+
+
 def test_without_evaluation() -> None:
     result = mm.fit(table(), "kind", id="id", evaluate=False)
     with pytest.raises(InputError, match="scoreboard: no comparison with simpler methods"):

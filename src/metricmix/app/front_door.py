@@ -99,7 +99,8 @@ def fit(
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
     evaluate : bool
-        Whether to compare the metric with simpler methods on held-out labels.
+        Whether to compare the metric with simpler methods on held-out labels. The confidence of
+        given labels comes from the same refits either way, unless `n_splits` is stated.
     seed : int
     **options
         The others of :class:`~metricmix.fitting.options.FitRequest`: `kinds`, `rule`, `rho`,
