@@ -261,7 +261,8 @@ def test_predict(result: mm.FitResult) -> None:
     plain = result.predict(new)
     assert list(plain.index) == ["n0", "n1"]
     assert list(plain.columns) == ["label", "confidence", "nearest", "distance"]
-    linked = result.predict(new, edges={"met": edges})
+    with pytest.warns(UserWarning, match="met: 1 edge dropped; unknown ids such as nobody"):
+        linked = result.predict(new, edges={"met": edges})
     assert not linked.equals(plain)
     same = result.predict(new.assign(kind=["tool", None]))  # a column of labels is no attribute
     pd.testing.assert_frame_equal(same, plain)
@@ -275,6 +276,7 @@ def test_one_graph_needs_no_name() -> None:
     frame, edges = table(), graph()
     one = mm.fit(frame, "kind", edges=edges, evaluate=False)
     new, links = new_things()
+    links = links.head(2)
     named = mm.fit(frame, "kind", edges={"edges": edges}, evaluate=False)
     pd.testing.assert_frame_equal(one.predict(new, edges=links), named.predict(new, edges=links))
     sole = mm.fit(frame, "kind", edges={"met": edges}, evaluate=False)
@@ -310,15 +312,40 @@ def test_page_and_saved_folder(result: mm.FitResult, tmp_path: Path) -> None:
     new.to_csv(tmp_path / "new.csv", index=False)
     edges.to_csv(tmp_path / "links.csv", index=False)
     links = f"met={tmp_path / 'links.csv'}"
-    metricmix(
+    told = metricmix(
         *("predict", folder, tmp_path / "new.csv", "--edges", links, "-o", tmp_path / "out.csv")
     )
     theirs = pd.read_csv(tmp_path / "out.csv", index_col="id")
-    ours = result.predict(new, edges={"met": edges})
+    with pytest.warns(UserWarning, match="dropped"):
+        ours = result.predict(new, edges={"met": edges})
     assert theirs["label"].tolist() == ours["label"].tolist()
     assert theirs["nearest"].tolist() == ours["nearest"].tolist()
     np.testing.assert_allclose(theirs["confidence"], ours["confidence"], atol=6e-5)
     np.testing.assert_allclose(theirs["distance"], ours["distance"], rtol=1e-5)
+
+
+def test_both_doors_report_the_same_of_new_items(result: mm.FitResult, tmp_path: Path) -> None:
+    folder = result.save(tmp_path / "saved", page=False)
+    new, edges = new_things()
+    new["size"] = ["12 apples", None]
+    new["shelf"] = new["said"] = new["since"] = ""
+    new.to_csv(tmp_path / "new.csv", index=False)
+    edges.iloc[2:].to_csv(tmp_path / "met.csv", index=False)
+    told = metricmix(
+        *("predict", folder, tmp_path / "new.csv", "--edges", tmp_path / "met.csv"),
+        *("-o", tmp_path / "out.csv"),
+    )
+    with pytest.warns(UserWarning, match="dropped"):
+        ours = result.predict(new, edges=edges.iloc[2:]).attrs["remarks"]
+    *theirs, _ = told.splitlines()  # the last one counts the new items
+    places = {str(tmp_path / "new.csv") + ", line 2": "new, row 0", "met.csv (met)": "met"}
+    for place, name in places.items():
+        theirs = [line.replace(place, name) for line in theirs]
+    assert theirs == [line.replace("pass edges=", "pass --edges") for line in ours]
+    assert len(ours) == 4
+    assert result.predict(new_things()[0]).attrs["remarks"] == (
+        "met: 2 new items have no edge and are far from all others (pass edges=)",
+    )
 
 
 def test_a_saved_folder_of_row_numbers(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ from metricmix.app.pipeline.run_folder import (
 )
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import FileError, InputError
+from metricmix.exceptions import FileError, InputError, warn_caller
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
-from metricmix.fitting.new_labels import predict_new
+from metricmix.fitting.new_labels import predict_new, remarks_on_new
 from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
@@ -327,25 +327,28 @@ class FitResult:
         matrices : (m, n) array, or mapping of names to these
             Dissimilarities from the new items to those of the fit; the columns of a frame are
             aligned by id.
+
+        Returns
+        -------
+        DataFrame
+            What ``metricmix predict`` reports about the data, such as unknown ids, is in
+            ``frame.attrs["remarks"]``.
+
+        Warns
+        -----
+        UserWarning
+            If edges are dropped: an id is unknown, or no end is a new item.
         """
         import pandas as pd
 
-        gathered = self.outcome.gathered
-        specs = [source.spec for source in gathered.sources]
+        inputs = FitInputs.of(self.outcome.gathered)
+        specs = [source.spec for source in inputs.sources]
         names = list(graph_names(specs))
         given = [spec.name for spec in specs if spec.kind == "matrix"]
         edges, matrices = by_name("edges", edges, names), by_name("matrices", matrices, given)
-        items, index = new_items_like(gathered.items, new, edges)
-        inputs = FitInputs(
-            gathered.items,
-            gathered.columns,
-            gathered.sources,
-            gathered.items.id_column,
-            gathered.items.label_column,
-            gathered.edges_per_item,
-        )
+        items, index = new_items_like(inputs.items, new, edges)
         relations = [(name, name, relation) for name, relation in items.relations.items()]
-        graphs, memberships, _ = attach_relations(inputs, items, relations)
+        graphs, memberships, reports = attach_relations(inputs, items, relations)
         rows = new_rows(matrices, len(items), self.items.ids)
         data = NewItemData(items, graphs, rows, memberships)
         with errors_of_arguments():
@@ -357,6 +360,11 @@ class FitResult:
         )
         if self.model.is_numeric:
             frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
+        remarks = remarks_on_new(self.model, inputs, data, reports)
+        frame.attrs["remarks"] = tuple(map(in_python, remarks))
+        dropped = [report.dropped for report in reports if report.dropped]
+        if dropped:
+            warn_caller("; ".join(dropped), UserWarning)
         return frame
 
     def page(self, path: str | os.PathLike[str]) -> Path:
