@@ -490,3 +490,114 @@ def test_directions_are_stated_by_name() -> None:
     both = [("i0", "i1"), ("i1", "i0"), ("i2", "i3")]
     told = mm.fit(table(), "kind", edges={"met": both}, evaluate=False).remarks
     assert any(line.endswith("pass directed=['met'] if direction matters") for line in told)
+
+
+# -- labels as they were given -------------------------------------------------------------------
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "int": {"cloth": 7, "fruit": 10, "tool": 2},
+    "bool": {"cloth": True, "fruit": False, "tool": True},
+    "float": {"cloth": 0.5, "fruit": 1.5, "tool": 10.25},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"), [("int", "nan"), ("int", "-1"), ("bool", "object"), ("float", "nan")]
+)
+def test_labels_come_back_as_they_were_given(kind: str, missing: str, tmp_path: Path) -> None:
+    frame = table()
+    value = [GIVEN[kind].get(name) for name in frame["kind"]]
+    text = [None if one is None else str(one) for one in value]
+    labels = pd.Series(value, dtype=object)
+    if missing != "object":
+        labels = labels.astype(float).fillna(np.nan if missing == "nan" else -1)
+    one, other = (
+        mm.fit(frame.assign(kind=given), "kind", id="id", edges={"met": graph()}, evaluate=False)
+        for given in (labels, text)
+    )
+    of_text = {str(label): label for label in GIVEN[kind].values()}
+    python_type = {"int": int, "bool": bool, "float": float}[kind]
+    label = one.predictions["label"]
+    assert label.dtype == python_type
+    assert label.tolist() == other.predictions["label"].map(of_text).tolist()
+    np.testing.assert_array_equal(one.model.weights_, other.model.weights_)
+    np.testing.assert_array_equal(one.model.learned_.answers, other.model.learned_.answers)
+    assert one.model.classes_.tolist() == [of_text[name] for name in other.model.classes_]
+    assert one.model.transduction_.tolist() == label.tolist()
+    assert one.model.predict(["i0"]).tolist() == label.head(1).tolist()
+    assert type(one.explain("i0").label) is python_type
+    preferred = [of_text.get(name, name) for name in other.predictions["prefers"]]
+    assert one.predictions["prefers"].tolist() == preferred
+    found, expected = (result.predict(new_things()[0])["label"] for result in (one, other))
+    assert found.dtype == python_type
+    assert found.tolist() == expected.map(of_text).tolist()
+    mm.save(one.model, tmp_path / "model.mm")
+    again = mm.load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(again.transduction_, one.model.transduction_)
+    np.testing.assert_array_equal(again.classes_, one.model.classes_)
+
+
+# -- saved results -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loaded_result_is_the_one_that_was_saved(name: str, tmp_path: Path) -> None:
+    data = data_set(name)
+    if name == "table and graph":
+        codes = {"fruit": 3, "tool": 20, "cloth": 100}
+        data.frame["kind"] = data.frame["kind"].map(codes)
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    again = mm.load(result.save(tmp_path / "saved"))
+    assert isinstance(again, mm.FitResult)
+    pd.testing.assert_frame_equal(again.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_series_equal(again.weights, result.weights, check_exact=True)
+    pd.testing.assert_frame_equal(again.scoreboard, result.scoreboard, check_exact=True)
+    np.testing.assert_array_equal(np.asarray(again.metric), np.asarray(result.metric))
+    assert repr(again) == repr(result)
+    assert again.remarks == result.remarks
+    for item in ("i0", "i1", "i2", "i3"):
+        assert str(again.explain(item)) == str(result.explain(item))
+        assert str(again.explain(item, "i7")) == str(result.explain(item, "i7"))
+    new = data.frame.head(2).assign(id=["n0", "n1"])
+    rows = {key: one.head(2) for key, one in data.arguments.get("matrices", {}).items()}
+    found, expected = (one.predict(new, matrices=rows or None) for one in (again, result))
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found.attrs == expected.attrs
+    pages = [one.page(tmp_path / "page.html").read_bytes() for one in (result, again)]
+    assert pages[0] == pages[1]
+    copy = again.save(tmp_path / "copy")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == files
+
+
+def test_loading_what_the_command_line_wrote(tmp_path: Path) -> None:
+    data = data_set("table and graph")
+    metricmix("fit", *write(data, tmp_path), "--bootstrap", 0, "-o", tmp_path / "run")
+    loaded = mm.load(tmp_path / "run")
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    pd.testing.assert_frame_equal(loaded.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.scoreboard, result.scoreboard, check_exact=True)
+    new = new_things()[0]
+    pd.testing.assert_frame_equal(loaded.predict(new), result.predict(new), check_exact=True)
+    page = loaded.page(tmp_path / "page.html")
+    assert page.read_bytes() == (tmp_path / "run" / "report.html").read_bytes()
+
+
+def test_folders_that_cannot_be_loaded(result: mm.FitResult, tmp_path: Path) -> None:
+    one = result.save(tmp_path / "one", page=False)
+    with pytest.raises(mm.ModelFileError, match=r"no model\.mm in it"):
+        mm.load(tmp_path)
+    with pytest.raises(InputError, match="sources, functions: expected none for a folder"):
+        mm.load(one, sources=result.model.stack_)
+    page = mm.load(one).page(tmp_path / "page.html")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    edited = (one / "predictions.csv").read_text().replace("i1,", "j1,")
+    (one / "predictions.csv").write_text(edited)
+    with pytest.raises(mm.ModelFileError, match=r"predictions\.csv: expected the file of the run"):
+        mm.load(one)
+    (one / "predictions.csv").unlink()
+    with pytest.raises(mm.ModelFileError, match=r"predictions\.csv: No such file"):
+        mm.load(one)
+    (one / "run.json").write_text("{}")
+    with pytest.raises(mm.ModelFileError):
+        mm.load(one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.app.ingest.source_text import parse_source
-from metricmix.app.page import write_page
+from metricmix.app.page import page_html, write_page
 from metricmix.app.pipeline.fit_run import run_page, write_run
 from metricmix.app.pipeline.run_folder import (
+    RunFolder,
     check_output_folder,
     is_run,
+    open_run,
     prediction_rows,
     reserved_folder,
 )
+from metricmix.atomic import replacing
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import FileError, InputError, warn_caller
+from metricmix.dissimilarity.supervised import SupervisedSource
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.exceptions import FileError, InputError, ModelFileError, warn_caller
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new, remarks_on_new
@@ -34,18 +39,20 @@ from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
 from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items, new_items_like
+from metricmix.items.in_memory import as_items, labels_of_type, new_items_like
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
 from metricmix.learning.explanation import Explanation
 from metricmix.paths.contributions import Contributions
 from metricmix.paths.learned_metric import Metric
+from metricmix.storage.models import load as load_model
+from metricmix.typing import AnyArray
 from metricmix.validation import as_float_array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Connection", "FitResult", "fit"]
+__all__ = ["Connection", "FitResult", "fit", "load"]
 
 OPTIONS = {
     r"^(.+): (expected symmetric.*; )state that it is directed, or symmetrise it, as .*": (
@@ -166,7 +173,52 @@ def fit(
         plan = plan_items(items, settings)
         storage = storage_of(plan, settings)
         progress = StepProgress(expected_seconds(plan, settings, storage), None)
-        return FitResult(fit_plan(plan, settings, progress, storage))
+        return FitResult.of_outcome(fit_plan(plan, settings, progress, storage))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    sources: Any = None,
+    functions: Mapping[str, Callable[..., float]] | None = None,
+    verify: bool = True,
+) -> Any:
+    """Return what :func:`~metricmix.save`, :meth:`FitResult.save` or ``metricmix fit`` wrote.
+
+    It answers and predicts the same, bit for bit.
+
+    Parameters
+    ----------
+    path : path
+        A model file, or the folder of a fit, which gives a :class:`FitResult`. Large arrays are
+        memory maps into the model file, so that it must not be written to while the model is in
+        use; it may be replaced or deleted.
+    sources : DissimilarityStack or array, optional
+        The matrices of the fit, for a file that was saved without them.
+    functions : dict, optional
+        The functions that the fit used as metrics, by name.
+    verify : bool
+        Whether to read large arrays completely, to compare checksums and check their values. Switch
+        off only for files that you trust.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, is damaged, comes from another version, or does not fit
+        `sources` or `functions`; if the folder has files of different runs.
+
+    Notes
+    -----
+    Of a loaded result, `outcome` is None, and `items` are the ids and the columns that the sources
+    use. Over sparse edges, explanations of given labels keep the supervised sources of the fit.
+    """
+    if not os.path.isdir(path):
+        return load_model(path, sources=sources, functions=functions, verify=verify)
+    if sources is not None or functions is not None:
+        raise InputError(
+            argument="sources, functions", expected="none for a folder, which holds its sources"
+        )
+    return FitResult.of_folder(open_run(path, verify=verify))
 
 
 def with_directions(items: Items, directed: bool | str | Sequence[str]) -> Items:
@@ -212,45 +264,92 @@ class FitResult:
 
     Attributes
     ----------
-    outcome : FitOutcome
-        Everything in detail: `model` (the estimator), `comparison`, `findings`, `notes`.
+    estimator : MixturePredictor
+        The fitted classifier or regressor; `model` is the same with the classes as given.
+    inputs : FitInputs
+        What new items are compared with.
+    found : dict
+        What was found, as in run.json.
+    rows : list of lists of str
+        The header and the rows of predictions.csv.
+    outcome : FitOutcome, optional
+        Everything in detail: `comparison`, `findings`, `notes`; None for a loaded result.
+    run : RunFolder, optional
+        The folder of a loaded result.
     """
 
-    outcome: FitOutcome
+    estimator: MixturePredictor
+    inputs: FitInputs
+    found: dict[str, Any]
+    rows: list[list[str]]
+    outcome: FitOutcome | None = None
+    run: RunFolder | None = None
 
-    @property
-    def model(self) -> Any:
-        """The fitted classifier or regressor."""
-        return self.outcome.model
+    @classmethod
+    def of_outcome(cls, outcome: FitOutcome) -> FitResult:
+        """Return the result of a fit."""
+        rows = [[str(cell) for cell in row] for row in prediction_rows(outcome)]
+        inputs = FitInputs.of(outcome.gathered)
+        return cls(outcome.model, inputs, outcome.to_record(), rows, outcome)
+
+    @classmethod
+    def of_folder(cls, run: RunFolder) -> FitResult:
+        """Return the result that a folder holds; ModelFileError if it is damaged."""
+        inputs, rows = run.inputs(), run.prediction_rows()
+        if not {"weights", "headline", "remarks", "label_type"} <= run.found.keys():
+            raise ModelFileError(f"{run.source}: expected the record of a run in run.json")
+        for source, held in zip(inputs.sources, run.model.learned_.whole.sources, strict=True):
+            fresh = source.supervised
+            if isinstance(held, SupervisedSource) and isinstance(fresh, SupervisedSource):
+                held.predictor = fresh.predictor  # explanations of given labels learn without them
+        return cls(run.model, inputs, run.found, rows, run=run)
+
+    @cached_property
+    def model(self) -> MixturePredictor:
+        """The fitted classifier or regressor.
+
+        Its classes are labels as they were given, numbers in the order of their texts.
+        """
+        if not self.found["label_type"]:
+            return self.estimator
+        return self.estimator.with_classes(self.as_given(self.estimator.classes_.tolist()))
+
+    def as_given(self, labels: Sequence[str]) -> AnyArray:
+        """Return labels in the type in which they were given."""
+        return labels_of_type(labels, self.found["label_type"])
 
     @property
     def metric(self) -> Metric:
         """The metric: distances, paths and neighbours of the items, by their ids."""
-        return self.outcome.model.metric_
+        return self.estimator.metric_
 
     @property
     def items(self) -> Items:
-        """What was known of the items."""
-        return self.outcome.gathered.items
+        """What was known of the items; of a loaded result, what its sources are computed from."""
+        return self.inputs.items
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
         """A row per item, by id: its label, whether that was given, and how certain it is.
 
         Columns ``label``, ``given``, ``confidence``, ``nearest`` (labelled item), ``distance`` (to
-        it) and ``prefers`` (the class that other labels predict, where it is not the given one);
-        for numbers ``target``, ``given``, ``predicted``, ``nearest`` and ``distance``.
+        it) and ``prefers`` (the class that other labels predict, where it is not the given one,
+        else ``""``); for numbers ``target``, ``given``, ``predicted``, ``nearest`` and
+        ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
         """
         import pandas as pd
 
-        outcome = self.outcome
-        left_out = outcome.gathered.report.labels_left_out
-        rows = prediction_rows(outcome.model, outcome.nearest, outcome.probabilities, left_out)
-        header = list(next(rows))
-        frame = pd.DataFrame(list(rows), columns=header).set_index("id")
+        header, *rows = self.rows
+        frame = pd.DataFrame(rows, columns=header).set_index("id")
         frame["given"] = frame["given"] == "yes"
         for name in frame.columns.intersection(["confidence", "distance", "predicted", "target"]):
             frame[name] = pd.to_numeric(frame[name])
+        if self.found["label_type"]:
+            frame["label"] = self.as_given(frame["label"].tolist())
+            other = (frame["prefers"] != "").to_numpy()
+            preferred = frame["prefers"].to_numpy(dtype=object)
+            preferred[other] = self.as_given(preferred[other].tolist()).tolist()
+            frame["prefers"] = preferred
         return frame
 
     @property
@@ -258,8 +357,8 @@ class FitResult:
         """The weight of each source, largest first."""
         import pandas as pd
 
-        found = self.outcome.weights
-        weights = pd.Series(found["weight"], index=found["name"], name="weight")
+        found = {one["source"]: one["weight"] for one in self.found["weights"]}
+        weights = pd.Series(found, name="weight", dtype=float)
         return weights.sort_values(ascending=False, kind="stable")
 
     @property
@@ -267,14 +366,13 @@ class FitResult:
         """Accuracy (or R²) on held-out labels of the learned metric and of simpler methods."""
         import pandas as pd
 
-        comparison = self.outcome.comparison
-        if comparison is None:
-            raise InputError(self.outcome.headline, argument="scoreboard")
-        measure = comparison.task.measures[1]
-        rows = [(one.name, one.kind, one.mean, one.standard_error) for one in comparison.methods]
-        return pd.DataFrame(rows, columns=["method", "kind", measure, "standard_error"]).set_index(
-            "method"
-        )
+        measure = self.estimator.learned_.task.measures[1]
+        compared = self.found.get(measure)
+        if compared is None:
+            raise InputError(self.found["headline"], argument="scoreboard")
+        columns = ["name", "kind", "mean", "standard_error"]
+        frame = pd.DataFrame(compared["methods"], columns=columns)
+        return frame.rename(columns={"name": "method", "mean": measure}).set_index("method")
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -282,24 +380,15 @@ class FitResult:
 
         The last ones are notes on the fit.
         """
-        report = self.outcome.gathered.report
-        first = {source.file: source for source in reversed(report.sources)}
-        told = [
-            f"{source.name}: {line}"
-            for source in report.sources
-            if source is first[source.file]
-            for line in source.remarks()
-        ]
-        told += [line for column in report.columns for line in column.remarks()]
-        return tuple(map(in_python, (*told, *self.outcome.notes)))
+        return tuple(map(in_python, self.found["remarks"]))
 
     def __repr__(self) -> str:
         weights = self.weights
         shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in weights.head(4).items())
         more = f", {len(weights) - 4} more" if len(weights) > 4 else ""
-        n, known = len(self.items), len(self.model.known_.items)
+        n, known = len(self.items), len(self.estimator.known_.items)
         return (
-            f"one metric for {n} items, {known} of them labelled\n{self.outcome.headline}\n"
+            f"one metric for {n} items, {known} of them labelled\n{self.found['headline']}\n"
             f"weights: {shown}{more}"
             + (f"\n{len(self.remarks)} remarks on the data: .remarks" if self.remarks else "")
         )
@@ -310,8 +399,9 @@ class FitResult:
             why: Explanation = self.model.explain(a)
             return why
         found = self.metric.contributions(a, b)
-        classes = [str(name) for name in getattr(self.model, "classes_", ())]
-        words = EdgePhrases(self.metric.whole.lengths, self.outcome.gathered.sources, classes)
+        words = EdgePhrases(
+            self.metric.whole.lengths, self.inputs.sources, self.estimator.learned_.task.class_names
+        )
         return Connection(found, tuple(tuple(words.reasons(u, v)) for u, v in found.path.edges))
 
     def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
@@ -341,7 +431,7 @@ class FitResult:
         """
         import pandas as pd
 
-        inputs = FitInputs.of(self.outcome.gathered)
+        inputs, model = self.inputs, self.estimator
         specs = [source.spec for source in inputs.sources]
         names = list(graph_names(specs))
         given = [spec.name for spec in specs if spec.kind == "matrix"]
@@ -352,15 +442,17 @@ class FitResult:
         rows = new_rows(matrices, len(items), self.items.ids)
         data = NewItemData(items, graphs, rows, memberships)
         with errors_of_arguments():
-            found = list(predict_new(self.model, inputs, data))
+            found = list(predict_new(model, inputs, data))
         frame = pd.DataFrame(
             [(one.label, one.confidence, one.nearest, one.distance) for one in found],
             columns=["label", "confidence", "nearest", "distance"],
             index=index,
         )
-        if self.model.is_numeric:
+        if model.is_numeric:
             frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
-        remarks = remarks_on_new(self.model, inputs, data, reports)
+        elif self.found["label_type"]:
+            frame["label"] = self.as_given(frame["label"].tolist())
+        remarks = remarks_on_new(model, inputs, data, reports)
         frame.attrs["remarks"] = tuple(map(in_python, remarks))
         dropped = [report.dropped for report in reports if report.dropped]
         if dropped:
@@ -368,14 +460,24 @@ class FitResult:
         return frame
 
     def page(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page of the fit, one HTML file that works offline; return its path."""
-        write_page(Path(path), run_page(self.outcome, None, lambda done, total: None))
+        """Write the page of the fit, one HTML file that works offline; return its path.
+
+        Of a loaded result, the page in its folder; a page of the model alone if there is none.
+        """
+        if self.outcome is not None:
+            write_page(path, run_page(self.outcome, None, lambda done, total: None))
+        elif self.run is not None:
+            html = self.run.read_page()
+            with replacing(path) as file:
+                file.write((page_html(self.run.draw_page()) if html is None else html).encode())
         return Path(path)
 
     def save(
         self, folder: str | os.PathLike[str], *, page: bool = True, overwrite: bool = False
     ) -> Path:
         """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``.
+
+        ``mm.load(folder)`` returns the result again.
 
         InputError if it holds an earlier result, unless `overwrite` is True, or other files of the
         same names.
@@ -385,9 +487,13 @@ class FitResult:
             raise InputError(
                 "holds an earlier result", argument=folder, remedy="pass overwrite=True"
             )
-        settings = replace(self.outcome.settings, report=page)
         with reserved_folder(folder) as reservation:
-            write_run(replace(self.outcome, settings=settings), reservation)
+            if self.outcome is not None:
+                settings = replace(self.outcome.settings, report=page)
+                write_run(replace(self.outcome, settings=settings), reservation)
+            elif self.run is not None:
+                with reservation.replacing() as new:
+                    self.run.copy_to(new, page=page)
         return Path(folder)
 
 

@@ -471,7 +471,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             "--host: expected an address of this machine, found ''; 0.0.0.0 means all"
         )
     with interruptible("nothing was served"):
-        from metricmix.app.page import page_content, page_html
+        from metricmix.app.page import page_html
         from metricmix.app.pipeline import open_run
         from metricmix.app.server import is_loopback
 
@@ -484,13 +484,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                         f"{run.page}: belongs to another model; creating a new page", err=True
                     )
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
-                    title = run.source.resolve().stem
-                    # A loaded stack over edges would be refitted through paths, a hundred times.
-                    resamples = None if run.model.stack_.edges is None else 0
-                    content = page_content(
-                        run.model, title=title, n_bootstrap=resamples, on_progress=on_progress
-                    )
-                    html = page_html(content)
+                    html = page_html(run.draw_page(on_progress))
         with report_errors():
             words = run.phrases(run.metric)
         with open_server(run.model, html, host, port, words.sentence) as server:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
+from metricmix.labels import class_numbers
 from metricmix.plots.style import SCALE
 from metricmix.typing import Indices
 
@@ -35,7 +36,7 @@ def label_numbers(model: MixturePredictor) -> tuple[tuple[str, ...], Indices]:
     """
     if not model.known_.is_numeric:
         names = tuple(str(label) for label in model.classes_.tolist())
-        return names, np.searchsorted(model.classes_, model.transduction_)
+        return names, class_numbers(model.classes_, model.transduction_)
     y = model.transduction_
     ends = np.unique(np.quantile(y, np.linspace(0, 1, len(SCALE) + 1)))
     ends = ends if len(ends) > 1 else np.array([y.min(), y.max()])

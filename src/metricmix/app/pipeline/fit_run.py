@@ -124,9 +124,7 @@ def write_run(
         with progress.step("writing"):
             save(model, folder / names.MODEL)
             save_inputs(folder / names.INPUTS, gathered)
-            left_out = gathered.report.labels_left_out
-            rows = prediction_rows(model, outcome.nearest, outcome.probabilities, left_out)
-            write_csv(folder / names.PREDICTIONS, rows)
+            write_csv(folder / names.PREDICTIONS, prediction_rows(outcome))
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
             if isinstance(settings, FitSettings) and settings.keep_metric:
                 write_metric(folder / names.METRIC, outcome)

@@ -21,7 +21,8 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,7 +34,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.new_items import load_inputs
+from metricmix.app.page.content import page_content
 from metricmix.app.page.html import as_live, page_items
+from metricmix.app.page.values import PageContent
 from metricmix.atomic import Reservation, reserved
 from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -41,7 +44,9 @@ from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.fitting.new_items import FitInputs
+from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases
+from metricmix.labels import class_numbers
 from metricmix.paths.learned_metric import Metric
 from metricmix.storage.models import load
 from metricmix.typing import Floats, Indices
@@ -111,26 +116,55 @@ class RunFolder:
         except ModelFileError:
             return None
 
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The content of run.json; empty for a model file alone, or if it cannot be read."""
+        return {} if self.folder is None else read_record(self.folder)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """The results in run.json; empty if there are none."""
+        found = self.record.get("found")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the files in run.json; empty if there are none."""
+        written = self.record.get("files")
+        return written if isinstance(written, dict) else {}
+
+    def check_written(self, *names: str) -> None:
+        """Raise ModelFileError if a file is not that of the run, by the checksums in run.json."""
+        for name in names:
+            file = Path(self.folder or "") / name
+            if file.is_file() and end_checksum(file) != self.checksums.get(name):
+                raise MixedFilesError(
+                    f"{file}: expected the file of the run that {RUN} describes, found that of "
+                    "another run; fit again"
+                )
+
     def check_one_run(self) -> None:
         """Raise ModelFileError if the model and its inputs are files of different runs.
 
         By the checksums in run.json; for a run without these, by sources and items.
         """
-        if self.folder is None:
-            return
-        try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            written = {name: record["files"][name] for name in (MODEL, INPUTS)}
-        except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        if {MODEL, INPUTS} <= self.checksums.keys():
+            self.check_written(MODEL, INPUTS)
+        elif self.folder is not None:
             self.readable_inputs()
-            return
-        for name, checksum in written.items():
-            file = self.folder / name
-            if file.is_file() and end_checksum(file) != checksum:
-                raise MixedFilesError(
-                    f"{file}: expected the file of the run that {RUN} describes, found that of "
-                    "another run; fit again"
-                )
+
+    def prediction_rows(self) -> list[list[str]]:
+        """Return the rows of predictions.csv; ModelFileError if it is not that of the model."""
+        file = Path(self.folder or "") / PREDICTIONS
+        self.check_written(PREDICTIONS)
+        try:
+            with open(file, newline="", encoding="utf-8") as opened:
+                rows = list(csv.reader(opened))
+        except (OSError, ValueError, csv.Error) as error:
+            raise ModelFileError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        if [row[0] for row in rows[1:] if row] != self.item_ids:
+            raise MixedFilesError(f"{file}: expected a row per item of {MODEL}; fit again")
+        return rows
 
     @property
     def item_ids(self) -> list[str]:
@@ -159,23 +193,15 @@ class RunFolder:
 
     def labels_left_out(self) -> dict[str, str]:
         """Return given labels not used for learning, by item; none for a model file alone."""
-        if self.folder is None:
-            return {}
-        try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            return {item: label for label, item in record["found"]["labels_left_out"].items()}
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-            return {}
+        found = self.found.get("labels_left_out")
+        return {item: label for label, item in found.items()} if isinstance(found, dict) else {}
 
     def accuracy(self) -> float | None:
         """Return the estimated accuracy; None without one, or for a model file alone."""
-        if self.folder is None:
-            return None
         try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            methods = record["found"]["accuracy"]["methods"]
+            methods = self.found["accuracy"]["methods"]
             return next(float(one["mean"]) for one in methods if one["kind"] == "learned")
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, StopIteration):
+        except (LookupError, ValueError, TypeError, StopIteration):
             return None
 
     def little_data(self, item: Any) -> Iterator[str]:
@@ -213,6 +239,20 @@ class RunFolder:
         file = None if self.folder is None else self.folder / REPORT
         return file if file is not None and file.is_file() else None
 
+    def copy_to(self, folder: Path, *, page: bool) -> None:
+        """Copy the files of the run, the page unless `page` is False."""
+        for name in FILES:
+            file = Path(self.folder or "") / name
+            if file.is_file() and (page or name != REPORT):
+                shutil.copyfile(file, folder / name)
+
+    def draw_page(self, on_progress: Callable[[str, float], None] | None = None) -> PageContent:
+        """Return the content of a page of the model alone."""
+        # A loaded stack over edges would be refitted through paths, a hundred times.
+        resamples = None if self.model.stack_.edges is None else 0
+        title = self.source.resolve().stem
+        return page_content(self.model, title=title, n_bootstrap=resamples, on_progress=on_progress)
+
     def read_page(self) -> str | None:
         """Return the HTML of the page, if there is one and it shows the items of this model."""
         if self.page is None:
@@ -232,11 +272,17 @@ class RunFolder:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder holds the record of a run."""
+    return bool(read_record(folder))
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return the content of run.json; empty if it is not the record of a run."""
     try:
         content = json.loads((folder / RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.get("format") == RUN_FORMAT
+        return {}
+    known = isinstance(content, dict) and content.get("format") == RUN_FORMAT
+    return content if known else {}
 
 
 def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
@@ -319,31 +365,25 @@ def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
         yield reservation
 
 
-def prediction_rows(
-    model: MixturePredictor,
-    nearest: tuple[Indices, Floats],
-    probabilities: Floats,
-    left_out: Iterable[tuple[str, str]] = (),
-) -> Iterator[Sequence[Any]]:
+def prediction_rows(outcome: FitOutcome) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv.
 
-    `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
-    probability of the label by `probabilities`, (n, C), which leave out an item's own label
-    (:mod:`metricmix.learning.held_out`); ``prefers`` is the
-    predicted class where it is not the given one. `left_out` are given labels that are not among
-    the classes, each with the id of its item: given as well, with confidence 0. The only label of a
-    class that is kept cannot be judged without itself: ``confidence`` is empty. For a numeric
-    target, `probabilities` are the predictions, (n,), without an item's own target.
+    ``nearest`` is the nearest other labelled item, ``confidence`` the probability of the label
+    without an item's own label (:mod:`metricmix.learning.held_out`), ``prefers`` the predicted
+    class where it is not the given one. Labels that were left out of learning are given as well,
+    with confidence 0. The only label of a class that is kept cannot be judged without itself:
+    ``confidence`` is empty. A numeric target is predicted without an item's own target.
     """
+    model, nearest, probabilities = outcome.model, outcome.nearest, outcome.probabilities
     if isinstance(model, MetricMixtureRegressor):
         yield from target_rows(model, nearest, probabilities)
         return
     yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
     given = model.known_.mask
-    labels = np.searchsorted(model.classes_, model.transduction_)
+    labels = class_numbers(model.classes_, model.transduction_)
     predicted = probabilities.argmax(axis=1)
     others, distances = nearest
-    single = {item: label for label, item in left_out}
+    single = {item: label for label, item in outcome.gathered.report.labels_left_out}
     alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
     for i, item in enumerate(model.stack_.items.tolist()):
         is_left_out = item in single
