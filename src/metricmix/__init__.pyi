@@ -13,7 +13,7 @@ from metricmix import plots as plots
 from metricmix import relaxations as relaxations
 from metricmix import solvers as solvers
 from metricmix import torch as torch
-from metricmix.app.front_door import FitResult as FitResult
+from metricmix.app.fit_result import FitResult as FitResult
 from metricmix.app.front_door import fit as fit
 from metricmix.app.front_door import load as load
 from metricmix.dissimilarity.default_sources import sources_for as sources_for

@@ -577,8 +577,11 @@ def test_loading_what_the_command_line_wrote(tmp_path: Path) -> None:
     result = mm.fit(data.frame, id="id", **data.arguments)
     pd.testing.assert_frame_equal(loaded.predictions, result.predictions, check_exact=True)
     pd.testing.assert_frame_equal(loaded.scoreboard, result.scoreboard, check_exact=True)
-    new = new_things()[0]
-    pd.testing.assert_frame_equal(loaded.predict(new), result.predict(new), check_exact=True)
+    new, edges = new_things()
+    named = {"met": edges.head(2)}
+    pd.testing.assert_frame_equal(
+        loaded.predict(new, edges=named), result.predict(new, edges=named), check_exact=True
+    )
     page = loaded.page(tmp_path / "page.html")
     assert page.read_bytes() == (tmp_path / "run" / "report.html").read_bytes()
 

@@ -107,7 +107,7 @@ def predict(
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_new
-        from metricmix.app.pipeline.run_folder import as_csv
+        from metricmix.app.pipeline.fit_run import as_csv
         from metricmix.atomic import replacing
         from metricmix.fitting.new_labels import label_rows, remarks_on_new
 

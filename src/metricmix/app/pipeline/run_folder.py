@@ -1,4 +1,6 @@
-"""The folder that a fit to files writes: its files, how to open it again, and new items.
+"""The folder of a fit: its files, and how to open it again.
+
+It is the model, and what its items are compared by; the other files are for reading.
 
 ::
 
@@ -9,7 +11,7 @@
     weights.csv       source, weight, its interval, share of resamples with its sign, its scale
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
-    run.json          arguments, versions, seed, timings, checksums of the inputs and of the files
+    run.json          arguments, versions, seed, timings, results, checksums of inputs and files
 """
 
 from __future__ import annotations
@@ -17,54 +19,30 @@ from __future__ import annotations
 import csv
 import difflib
 import hashlib
-import io
 import json
 import os
-import platform
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from metricmix.app.ingest.new_items import load_inputs
 from metricmix.app.page.content import page_content
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.values import PageContent
-from metricmix.atomic import Reservation, reserved
 from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.fitting.new_items import FitInputs
-from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases
-from metricmix.labels import class_numbers
 from metricmix.paths.learned_metric import Metric
 from metricmix.storage.models import load
-from metricmix.typing import Floats, Indices
 
-__all__ = [
-    "FILES",
-    "RUN_FORMAT",
-    "RunFolder",
-    "as_csv",
-    "check_output_folder",
-    "is_run",
-    "open_run",
-    "prediction_rows",
-    "reserved_folder",
-    "run_record",
-    "weight_rows",
-    "write_csv",
-]
+__all__ = ["FILES", "RUN_FORMAT", "RunFolder", "end_checksum", "is_run", "open_run"]
 
 
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
@@ -230,8 +208,7 @@ class RunFolder:
         """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
         kept = self.readable_inputs()
         sources = () if kept is None else kept.sources
-        classes = getattr(self.model, "classes_", np.empty(0))
-        return EdgePhrases(metric.lengths, sources, classes.tolist())
+        return EdgePhrases(metric.lengths, sources, self.model.learned_.task.class_names)
 
     @property
     def page(self) -> Path | None:
@@ -320,161 +297,3 @@ def end_checksum(file: Path) -> str:
     with open(file, "rb") as opened:
         opened.seek(max(0, os.fstat(opened.fileno()).st_size - END))
         return hashlib.sha256(opened.read()).hexdigest()
-
-
-# -- writing -------------------------------------------------------------------------------------
-
-
-def check_output_folder(folder: Path) -> None:
-    """Raise InputError if a run cannot be written to `folder`, or would replace other files."""
-    other = "name another folder with -o"
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            "expected a folder to write, found a file",
-            argument=folder,
-            remedy="name another with -o",
-        )
-    if folder.is_symlink() and not folder.exists():
-        raise InputError("expected a folder to write, found a broken link", argument=folder)
-    parent = folder if folder.exists() else folder.absolute().parent
-    if not parent.is_dir():
-        raise InputError("the folder does not exist", argument=parent)
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError("no permission to write there", argument=parent, remedy=other)
-    foreign = [name for name in FILES if (folder / name).exists()]
-    if foreign and not is_run(folder):
-        raise InputError(
-            f"contains {foreign[0]}, but no {RUN} of an earlier run",
-            argument=folder,
-            remedy=other,
-        )
-
-
-@contextmanager
-def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
-    """Reserve a folder for a run, until its files are written; InputError if another run has."""
-    with ExitStack() as held:
-        try:
-            reservation = held.enter_context(reserved(out, FILES))
-        except BlockingIOError:
-            raise InputError(
-                "another fit is writing to this folder",
-                argument=out,
-                remedy="wait until it ends, or name another folder with -o",
-            ) from None
-        yield reservation
-
-
-def prediction_rows(outcome: FitOutcome) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv.
-
-    ``nearest`` is the nearest other labelled item, ``confidence`` the probability of the label
-    without an item's own label (:mod:`metricmix.learning.held_out`), ``prefers`` the predicted
-    class where it is not the given one. Labels that were left out of learning are given as well,
-    with confidence 0. The only label of a class that is kept cannot be judged without itself:
-    ``confidence`` is empty. A numeric target is predicted without an item's own target.
-    """
-    model, nearest, probabilities = outcome.model, outcome.nearest, outcome.probabilities
-    if isinstance(model, MetricMixtureRegressor):
-        yield from target_rows(model, nearest, probabilities)
-        return
-    yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
-    given = model.known_.mask
-    labels = class_numbers(model.classes_, model.transduction_)
-    predicted = probabilities.argmax(axis=1)
-    others, distances = nearest
-    single = {item: label for label, item in outcome.gathered.report.labels_left_out}
-    alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
-    for i, item in enumerate(model.stack_.items.tolist()):
-        is_left_out = item in single
-        misfit = is_left_out or (given[i] and predicted[i] != labels[i] and not alone[i])
-        confidence = 0.0 if is_left_out else probabilities[i, labels[i]]
-        yield (
-            item,
-            single[item] if is_left_out else model.classes_[labels[i]],
-            "yes" if given[i] or is_left_out else "no",
-            "" if alone[i] else f"{confidence:.4f}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-            model.classes_[predicted[i]] if misfit else "",
-        )
-
-
-def target_rows(
-    model: MetricMixtureRegressor, nearest: tuple[Indices, Floats], predicted: Floats
-) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv, for a numeric target."""
-    yield "id", "target", "given", "predicted", "nearest", "distance"
-    given, (others, distances) = model.known_.mask, nearest
-    for i, item in enumerate(model.stack_.items.tolist()):
-        yield (
-            item,
-            f"{model.transduction_[i]:.10g}",
-            "yes" if given[i] else "no",
-            f"{predicted[i]:.10g}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-        )
-
-
-def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per source of weights.csv, from the columns of the weights.
-
-    Cells of intervals are empty where there are none. The effect of a source is its weight here:
-    files are scaled by the means of their sources.
-    """
-    numbers = ("weight", "lower", "upper", "same_sign", "scale")
-    yield "source", *numbers
-    for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
-        yield (name, *("" if value != value else f"{value:.6g}" for value in values))
-
-
-def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as a CSV file in UTF-8."""
-    path.write_text(as_csv(rows), encoding="utf-8", newline="")
-
-
-def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as CSV."""
-    table = [[str(cell) for cell in row] for row in rows]
-    has_return = any("\r" in cell for row in table for cell in row)  # csv would not quote it
-    quoting: Any = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)
-    return text.getvalue()
-
-
-def run_record(
-    command: str | None,
-    arguments: Mapping[str, Any],
-    files: Iterable[str],
-    seconds: Mapping[str, float],
-    found: Mapping[str, Any],
-    written: Path,
-) -> dict[str, Any]:
-    """Return the content of run.json: settings, input files, results and the files `written`."""
-    inputs = []
-    for file in dict.fromkeys(files):
-        with open(file, "rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-            size = os.fstat(opened.fileno()).st_size
-        inputs.append({"file": file, "bytes": size, "sha256": digest})
-    packages = ("metricmix", "numpy", "scipy", "scikit-learn", "numba")
-    return {
-        "format": RUN_FORMAT,
-        "version": 1,
-        "command": command,
-        "arguments": dict(arguments),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
-        "platform": platform.platform(),
-        "inputs": inputs,
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "found": dict(found),
-        "files": {
-            name: end_checksum(written / name) for name in FILES if (written / name).is_file()
-        },
-    }
