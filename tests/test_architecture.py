@@ -44,6 +44,7 @@ LAYERS = [
     "app.matrix_check",
     "app.page",
     "app.pipeline",
+    "app.fit_result",
     "app.front_door",
     "app.connections",
     "app.server",

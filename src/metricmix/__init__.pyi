@@ -13,8 +13,9 @@ from metricmix import plots as plots
 from metricmix import relaxations as relaxations
 from metricmix import solvers as solvers
 from metricmix import torch as torch
-from metricmix.app.front_door import FitResult as FitResult
+from metricmix.app.fit_result import FitResult as FitResult
 from metricmix.app.front_door import fit as fit
+from metricmix.app.front_door import load as load
 from metricmix.dissimilarity.default_sources import sources_for as sources_for
 from metricmix.dissimilarity.edge_stack import EdgeStack as EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack as DissimilarityStack
@@ -64,7 +65,6 @@ from metricmix.paths.sampled_violations import sampled_violations as sampled_vio
 from metricmix.solvers.minimize import minimize as minimize
 from metricmix.solvers.result import SolveResult as SolveResult
 from metricmix.solvers.result import Status as Status
-from metricmix.storage.models import load as load
 from metricmix.storage.models import save as save
 
 __version__: str

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Indices
 from metricmix.validation import unmasked
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "check_label_order",
     "check_labels",
     "check_targets",
+    "class_numbers",
     "is_unlabelled",
     "plain_labels",
 ]
@@ -36,6 +38,16 @@ def as_labels(y: Any) -> NDArray[Any]:
         array[:] = y
         return array
     return np.asarray(y)
+
+
+def class_numbers(classes: AnyArray, labels: AnyArray) -> Indices:
+    """Return the position of each label among the classes, whatever their order.
+
+    >>> class_numbers(np.array([1, 10, 2]), np.array([2, 1])).tolist()
+    [2, 0]
+    """
+    order = np.argsort(classes)
+    return np.asarray(order[np.searchsorted(classes, labels, sorter=order)])
 
 
 def is_missing(label: Any) -> bool:

@@ -111,12 +111,21 @@ def data_set(name: str) -> Data:
             frames,
             (*label, "--matrix"),
         )
+    if name == "directed matrix":
+        near = 2.0 * (kinds()[:, None] != kinds()) + rng.random((N, N))
+        np.fill_diagonal(near, 0.0)
+        frames = {"flights": pd.DataFrame(near, index=frame.id, columns=frame.id)}
+        return Data(
+            frame[["id", "kind"]],
+            {"label": "kind", "matrices": frames, "directed": ["flights"]},
+            frames,
+            (*label, "--matrix"),
+        )
     if name == "directed graph":
         given = graph(seed=4).assign(length=rng.integers(1, 4, len(graph(seed=4))))
-        relation = mm.as_relation(given, directed=True)
         return Data(
             frame,
-            {"label": "kind", "edges": {"cites": relation}},
+            {"label": "kind", "edges": {"cites": given}, "directed": "cites"},
             {"cites": given},
             (*label, "--edges"),
         )
@@ -136,6 +145,7 @@ NAMES = (
     "table and graph",
     "memberships",
     "matrices",
+    "directed matrix",
     "directed graph",
     "numeric target",
 )
@@ -155,8 +165,8 @@ def write(data: Data, folder: Path) -> list[Any]:
     for name, frame in data.files.items():
         file = folder / f"{name}.csv"
         frame.to_csv(file, index=flag == "--matrix")
-        directed = getattr(data.arguments.get("edges", {}).get(name), "directed", False)
-        options += [flag, f"{file}:directed" if directed is True else file]
+        directed = name in data.arguments.get("directed", ())
+        options += [flag, f"{file}:directed" if directed else file]
     return [folder / "items.csv", *options]
 
 
@@ -181,7 +191,7 @@ def test_both_doors_agree_to_the_bit(name: str, tmp_path: Path) -> None:
         assert (saved / file).read_text() == (tmp_path / "run" / file).read_text()
     told = pd.read_csv(tmp_path / "run" / "predictions.csv", index_col="id")
     for column in told.columns:
-        if told[column].dtype.kind == "f":
+        if told[column].dtype.kind == "f" and column != "prefers":
             np.testing.assert_array_equal(result.predictions[column], told[column])
     np.testing.assert_array_equal(ours.transduction_, theirs.transduction_)
     np.testing.assert_array_equal(ours.learned_.answers, theirs.learned_.answers)
@@ -251,7 +261,8 @@ def test_predict(result: mm.FitResult) -> None:
     plain = result.predict(new)
     assert list(plain.index) == ["n0", "n1"]
     assert list(plain.columns) == ["label", "confidence", "nearest", "distance"]
-    linked = result.predict(new, edges={"met": edges})
+    with pytest.warns(UserWarning, match="met: 1 edge dropped; unknown ids such as nobody"):
+        linked = result.predict(new, edges={"met": edges})
     assert not linked.equals(plain)
     same = result.predict(new.assign(kind=["tool", None]))  # a column of labels is no attribute
     pd.testing.assert_frame_equal(same, plain)
@@ -265,6 +276,7 @@ def test_one_graph_needs_no_name() -> None:
     frame, edges = table(), graph()
     one = mm.fit(frame, "kind", edges=edges, evaluate=False)
     new, links = new_things()
+    links = links.head(2)
     named = mm.fit(frame, "kind", edges={"edges": edges}, evaluate=False)
     pd.testing.assert_frame_equal(one.predict(new, edges=links), named.predict(new, edges=links))
     sole = mm.fit(frame, "kind", edges={"met": edges}, evaluate=False)
@@ -300,15 +312,40 @@ def test_page_and_saved_folder(result: mm.FitResult, tmp_path: Path) -> None:
     new.to_csv(tmp_path / "new.csv", index=False)
     edges.to_csv(tmp_path / "links.csv", index=False)
     links = f"met={tmp_path / 'links.csv'}"
-    metricmix(
+    told = metricmix(
         *("predict", folder, tmp_path / "new.csv", "--edges", links, "-o", tmp_path / "out.csv")
     )
     theirs = pd.read_csv(tmp_path / "out.csv", index_col="id")
-    ours = result.predict(new, edges={"met": edges})
+    with pytest.warns(UserWarning, match="dropped"):
+        ours = result.predict(new, edges={"met": edges})
     assert theirs["label"].tolist() == ours["label"].tolist()
     assert theirs["nearest"].tolist() == ours["nearest"].tolist()
     np.testing.assert_allclose(theirs["confidence"], ours["confidence"], atol=6e-5)
     np.testing.assert_allclose(theirs["distance"], ours["distance"], rtol=1e-5)
+
+
+def test_both_doors_report_the_same_of_new_items(result: mm.FitResult, tmp_path: Path) -> None:
+    folder = result.save(tmp_path / "saved", page=False)
+    new, edges = new_things()
+    new["size"] = ["12 apples", None]
+    new["shelf"] = new["said"] = new["since"] = ""
+    new.to_csv(tmp_path / "new.csv", index=False)
+    edges.iloc[2:].to_csv(tmp_path / "met.csv", index=False)
+    told = metricmix(
+        *("predict", folder, tmp_path / "new.csv", "--edges", tmp_path / "met.csv"),
+        *("-o", tmp_path / "out.csv"),
+    )
+    with pytest.warns(UserWarning, match="dropped"):
+        ours = result.predict(new, edges=edges.iloc[2:]).attrs["remarks"]
+    *theirs, _ = told.splitlines()  # the last one counts the new items
+    places = {str(tmp_path / "new.csv") + ", line 2": "new, row 0", "met.csv (met)": "met"}
+    for place, name in places.items():
+        theirs = [line.replace(place, name) for line in theirs]
+    assert theirs == [line.replace("pass edges=", "pass --edges") for line in ours]
+    assert len(ours) == 4
+    assert result.predict(new_things()[0]).attrs["remarks"] == (
+        "met: 2 new items have no edge and are far from all others (pass edges=)",
+    )
 
 
 def test_a_saved_folder_of_row_numbers(tmp_path: Path) -> None:
@@ -335,6 +372,17 @@ def test_a_numeric_target() -> None:
 
 
 # -- options, and what must not matter -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "seed"), [("table and graph", 3), ("numeric target", 0)])
+def test_evaluation_does_not_change_predictions(name: str, seed: int) -> None:
+    data = data_set(name)
+    one, other = (
+        mm.fit(data.frame, id="id", evaluate=evaluate, seed=seed, **data.arguments)
+        for evaluate in (True, False)
+    )
+    pd.testing.assert_frame_equal(one.predictions, other.predictions)
+    np.testing.assert_array_equal(one.outcome.probabilities, other.outcome.probabilities)
 
 
 def test_without_evaluation() -> None:
@@ -431,3 +479,138 @@ def test_what_was_dropped_is_reported_and_nothing_is_overwritten(tmp_path: Path)
     (tmp_path / "mine" / "weights.csv").write_text("mine")
     with pytest.raises(InputError, match=r"contains weights\.csv"):
         result.save(tmp_path / "mine", page=False, overwrite=True)
+
+
+def test_directions_are_stated_by_name() -> None:
+    data = data_set("directed matrix")
+    given = {name: part for name, part in data.arguments.items() if name != "directed"}
+    remedy = r"^flights: expected symmetric, .*; pass directed=\['flights'\], or symmetrise it$"
+    with pytest.raises(InputError, match=remedy):
+        mm.fit(data.frame, id="id", evaluate=False, **given)
+    one = mm.fit(data.frame, id="id", evaluate=False, directed="flights", **given)
+    everything = mm.fit(data.frame, id="id", evaluate=False, directed=True, **given)
+    assert one.metric.distance("i0", "i1") != one.metric.distance("i1", "i0")
+    pd.testing.assert_frame_equal(one.predictions, everything.predictions)
+    with pytest.raises(InputError, match="directed: expected one of 'flights', got 'flight'; did"):
+        mm.fit(data.frame, id="id", directed=["flight"], **given)
+    both = [("i0", "i1"), ("i1", "i0"), ("i2", "i3")]
+    told = mm.fit(table(), "kind", edges={"met": both}, evaluate=False).remarks
+    assert any(line.endswith("pass directed=['met'] if direction matters") for line in told)
+
+
+# -- labels as they were given -------------------------------------------------------------------
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "int": {"cloth": 7, "fruit": 10, "tool": 2},
+    "bool": {"cloth": True, "fruit": False, "tool": True},
+    "float": {"cloth": 0.5, "fruit": 1.5, "tool": 10.25},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"), [("int", "nan"), ("int", "-1"), ("bool", "object"), ("float", "nan")]
+)
+def test_labels_come_back_as_they_were_given(kind: str, missing: str, tmp_path: Path) -> None:
+    frame = table()
+    value = [GIVEN[kind].get(name) for name in frame["kind"]]
+    text = [None if one is None else str(one) for one in value]
+    labels = pd.Series(value, dtype=object)
+    if missing != "object":
+        labels = labels.astype(float).fillna(np.nan if missing == "nan" else -1)
+    one, other = (
+        mm.fit(frame.assign(kind=given), "kind", id="id", edges={"met": graph()}, evaluate=False)
+        for given in (labels, text)
+    )
+    of_text = {str(label): label for label in GIVEN[kind].values()}
+    python_type = {"int": int, "bool": bool, "float": float}[kind]
+    label = one.predictions["label"]
+    assert label.dtype == python_type
+    assert label.tolist() == other.predictions["label"].map(of_text).tolist()
+    np.testing.assert_array_equal(one.model.weights_, other.model.weights_)
+    np.testing.assert_array_equal(one.model.learned_.answers, other.model.learned_.answers)
+    assert one.model.classes_.tolist() == [of_text[name] for name in other.model.classes_]
+    assert one.model.transduction_.tolist() == label.tolist()
+    assert one.model.predict(["i0"]).tolist() == label.head(1).tolist()
+    assert type(one.explain("i0").label) is python_type
+    preferred = [of_text.get(name, name) for name in other.predictions["prefers"]]
+    assert one.predictions["prefers"].tolist() == preferred
+    found, expected = (result.predict(new_things()[0])["label"] for result in (one, other))
+    assert found.dtype == python_type
+    assert found.tolist() == expected.map(of_text).tolist()
+    if (kind, missing) == ("int", "nan"):  # classes in the order 10, 2, 7
+        found, expected = (result.model.compare(n_splits=2) for result in (one, other))
+        np.testing.assert_array_equal(found.confusion, expected.confusion)
+        assert [str(label) for label in found.labels] == expected.labels.tolist()
+    mm.save(one.model, tmp_path / "model.mm")
+    again = mm.load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(again.transduction_, one.model.transduction_)
+    np.testing.assert_array_equal(again.classes_, one.model.classes_)
+
+
+# -- saved results -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loaded_result_is_the_one_that_was_saved(name: str, tmp_path: Path) -> None:
+    data = data_set(name)
+    if name == "table and graph":
+        codes = {"fruit": 3, "tool": 20, "cloth": 100}
+        data.frame["kind"] = data.frame["kind"].map(codes)
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    again = mm.load(result.save(tmp_path / "saved"))
+    assert isinstance(again, mm.FitResult)
+    pd.testing.assert_frame_equal(again.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_series_equal(again.weights, result.weights, check_exact=True)
+    pd.testing.assert_frame_equal(again.scoreboard, result.scoreboard, check_exact=True)
+    np.testing.assert_array_equal(np.asarray(again.metric), np.asarray(result.metric))
+    assert repr(again) == repr(result)
+    assert again.remarks == result.remarks
+    for item in ("i0", "i1", "i2", "i3"):
+        assert str(again.explain(item)) == str(result.explain(item))
+        assert str(again.explain(item, "i7")) == str(result.explain(item, "i7"))
+    new = data.frame.head(2).assign(id=["n0", "n1"])
+    rows = {key: one.head(2) for key, one in data.arguments.get("matrices", {}).items()}
+    found, expected = (one.predict(new, matrices=rows or None) for one in (again, result))
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found.attrs == expected.attrs
+    pages = [one.page(tmp_path / "page.html").read_bytes() for one in (result, again)]
+    assert pages[0] == pages[1]
+    copy = again.save(tmp_path / "copy")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == files
+
+
+def test_loading_what_the_command_line_wrote(tmp_path: Path) -> None:
+    data = data_set("table and graph")
+    metricmix("fit", *write(data, tmp_path), "--bootstrap", 0, "-o", tmp_path / "run")
+    loaded = mm.load(tmp_path / "run")
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    pd.testing.assert_frame_equal(loaded.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.scoreboard, result.scoreboard, check_exact=True)
+    new, edges = new_things()
+    named = {"met": edges.head(2)}
+    pd.testing.assert_frame_equal(
+        loaded.predict(new, edges=named), result.predict(new, edges=named), check_exact=True
+    )
+    page = loaded.page(tmp_path / "page.html")
+    assert page.read_bytes() == (tmp_path / "run" / "report.html").read_bytes()
+
+
+def test_folders_that_cannot_be_loaded(result: mm.FitResult, tmp_path: Path) -> None:
+    one = result.save(tmp_path / "one", page=False)
+    with pytest.raises(mm.ModelFileError, match=r"no model\.mm in it"):
+        mm.load(tmp_path)
+    with pytest.raises(InputError, match="sources, functions: expected none for a folder"):
+        mm.load(one, sources=result.model.stack_)
+    page = mm.load(one).page(tmp_path / "page.html")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    edited = (one / "predictions.csv").read_text().replace("i1,", "j1,")
+    (one / "predictions.csv").write_text(edited)
+    with pytest.raises(mm.ModelFileError, match=r"predictions\.csv: expected the file of the run"):
+        mm.load(one)
+    (one / "predictions.csv").unlink()
+    with pytest.raises(mm.ModelFileError, match=r"predictions\.csv: No such file"):
+        mm.load(one)
+    (one / "run.json").write_text("{}")
+    with pytest.raises(mm.ModelFileError):
+        mm.load(one)

@@ -1,64 +1,28 @@
-"""The front door in Python: ``mm.fit``, and what it returns."""
+"""The front door in Python: ``mm.fit`` and ``mm.load``."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
-import numpy as np
-
+from metricmix.app.fit_result import FitResult, errors_of_arguments
 from metricmix.app.ingest.source_text import parse_source
-from metricmix.app.page import write_page
-from metricmix.app.pipeline.fit_run import run_page, write_run
-from metricmix.app.pipeline.run_folder import (
-    check_output_folder,
-    is_run,
-    prediction_rows,
-    reserved_folder,
-)
-from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import FileError, InputError, TooLargeError
+from metricmix.app.pipeline.run_folder import open_run
+from metricmix.dissimilarity.default_sources import stated_specs
+from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import fit_plan
-from metricmix.fitting.new_items import FitInputs, attach_relations
-from metricmix.fitting.new_labels import predict_new
 from metricmix.fitting.options import FitRequest
-from metricmix.fitting.outcome import FitOutcome
-from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
 from metricmix.fitting.progress import StepProgress
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items, new_items_like
+from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
-from metricmix.items.tables import texts_of
-from metricmix.learning.explanation import Explanation
-from metricmix.paths.contributions import Contributions
-from metricmix.paths.learned_metric import Metric
-from metricmix.validation import as_float_array
+from metricmix.storage.models import load as load_model
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Connection", "FitResult", "fit"]
-
-OPTIONS = {
-    r"--kind (\S+)=([\w/-]+)": r"kinds={'\1': '\2'}",
-    r"--id (\S+?)(?=[,;)\s]|$)": r"id='\1'",
-    r"--missing (\S+)": r"data.replace(\1, np.nan)",
-    r"--single-labels (\w+)": r"single_labels='\1'",
-    r"--target number": "target=",
-    r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
-    r"--source NAME=\S+": "sources=[...]",
-    r"--edges-per-item( (?=\d))?": "edges_per_item=",
-    r"--(dense|geodesic|only|edges)\b": r"\1=",
-}
-"""Options of the command line in messages, and what they are in Python."""
+__all__ = ["fit", "load"]
 
 
 def fit(
@@ -69,6 +33,7 @@ def fit(
     id: str | None = None,
     edges: Any = None,
     matrices: Any = None,
+    directed: bool | str | Sequence[str] = (),
     sources: Sequence[str | SourceSpec] = (),
     evaluate: bool = True,
     seed: int = 0,
@@ -85,12 +50,17 @@ def fit(
         See :func:`~metricmix.items.in_memory.as_items`: a frame or an array with a row per item; a
         column or an array of labels (or of numbers to predict); graphs, memberships and precomputed
         matrices, one or several by name.
+    directed : str, sequence of str, or bool
+        Names of `edges` and `matrices` whose direction matters, as ``:directed`` states on the
+        command line; True for all of them. The metric is then directed: the way back may be longer.
+        One that is given without a name is called ``"edges"`` or ``"matrices"``.
     sources : sequence of str or SourceSpec
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
     evaluate : bool
-        Whether to compare the metric with simpler methods on held-out labels.
+        Whether to compare the metric with simpler methods on held-out labels. The confidence of
+        given labels comes from the same refits either way, unless `n_splits` is stated.
     seed : int
     **options
         The others of :class:`~metricmix.fitting.options.FitRequest`: `kinds`, `rule`, `rho`,
@@ -133,17 +103,16 @@ def fit(
             remedy="pass label= (classes) or target= (numbers)",
         )
     items = as_items(data, label, target=target, id=id, edges=edges, matrices=matrices)
-    given = [
-        *(
-            SourceSpec(name, "paths", name, directed=one.directed or None)
+    ways = directed_names(items, directed)
+    items = replace(
+        items,
+        relations={
+            name: replace(one, directed=True) if name in ways else one
             for name, one in items.relations.items()
-        ),
-        *(
-            SourceSpec(name, "matrix", name, directed=one.directed or None)
-            for name, one in items.matrices.items()
-        ),
-        *(parse_source(one) if isinstance(one, str) else one for one in sources),
-    ]
+        },
+    )
+    given = stated_specs(items, ways)
+    given += [parse_source(one) if isinstance(one, str) else one for one in sources]
     settings = FitRequest(
         sources=tuple(given),
         defaults=not sources,
@@ -154,268 +123,64 @@ def fit(
     with errors_of_arguments():
         plan = plan_items(items, settings)
         storage = settings.storage(plan)
-        return FitResult(fit_plan(plan, settings, StepProgress(settings, storage), storage))
+        progress = StepProgress(settings, storage)
+        return FitResult.of_outcome(fit_plan(plan, settings, progress, storage))
 
 
-@contextmanager
-def errors_of_arguments() -> Iterator[None]:
-    """Raise errors about files and options as errors about arguments."""
-    try:
-        yield
-    except (FileError, InputError) as error:
-        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
-        raise kind(in_python(str(error))) from None
+def directed_names(items: Items, directed: bool | str | Sequence[str]) -> set[str]:
+    """Return the relations and matrices that make the metric directed; InputError if unknown."""
+    given = {*items.relations, *items.matrices}
+    if isinstance(directed, bool):
+        directed = list(given) if directed else ()
+    names = {directed} if isinstance(directed, str) else set(directed)
+    for name in names - set(given):
+        known = sorted(given)
+        expected = did_you_mean(known, name) if known else "no name without edges or matrices"
+        raise InputError(argument="directed", expected=expected)
+    return names | {name for name, matrix in items.matrices.items() if matrix.directed}
 
 
-def in_python(text: str) -> str:
-    """Return a message with the options of the command line as arguments of Python.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    sources: Any = None,
+    functions: Mapping[str, Callable[..., float]] | None = None,
+    verify: bool = True,
+) -> Any:
+    """Return what :func:`~metricmix.save`, :meth:`FitResult.save` or ``metricmix fit`` wrote.
 
-    >>> in_python("most are numbers (--kind size=number treats that as missing)")
-    "most are numbers (kinds={'size': 'number'} treats that as missing)"
-    """
-    for option, argument in OPTIONS.items():
-        text = re.sub(option, argument, text)
-    return text
+    It answers and predicts the same, bit for bit.
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FitResult:
-    """The result of a fit.
-
-    Attributes
+    Parameters
     ----------
-    outcome : FitOutcome
-        Everything in detail: `model` (the estimator), `comparison`, `findings`, `notes`.
+    path : path
+        A model file, or the folder of a fit, which gives a :class:`FitResult`. Large arrays are
+        memory maps into the model file, so that it must not be written to while the model is in
+        use; it may be replaced or deleted.
+    sources : DissimilarityStack or array, optional
+        The matrices of the fit, for a file that was saved without them.
+    functions : dict, optional
+        The functions that the fit used as metrics, by name.
+    verify : bool
+        Whether to read large arrays completely, to compare checksums and check their values. Switch
+        off only for files that you trust.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, is damaged, comes from another version, or does not fit
+        `sources` or `functions`; if the folder has files of different runs.
+
+    Notes
+    -----
+    Of a loaded result, `outcome` is None, and `items` are the ids and the columns that the sources
+    use. Over sparse edges, explanations of given labels keep the supervised sources of the fit, and
+    those of two items do not say what these predict.
     """
-
-    outcome: FitOutcome
-
-    @property
-    def model(self) -> Any:
-        """The fitted classifier or regressor."""
-        return self.outcome.model
-
-    @property
-    def metric(self) -> Metric:
-        """The metric: distances, paths and neighbours of the items, by their ids."""
-        return self.outcome.model.metric_
-
-    @property
-    def items(self) -> Items:
-        """What was known of the items."""
-        return self.outcome.gathered.items
-
-    @cached_property
-    def predictions(self) -> pd.DataFrame:
-        """A row per item, by id: its label, whether that was given, and how certain it is.
-
-        Columns ``label``, ``given``, ``confidence``, ``nearest`` (labelled item), ``distance`` (to
-        it) and ``prefers`` (the class that other labels predict, where it is not the given one);
-        for numbers ``target``, ``given``, ``predicted``, ``nearest`` and ``distance``.
-        """
-        import pandas as pd
-
-        outcome = self.outcome
-        left_out = outcome.gathered.report.labels_left_out
-        rows = prediction_rows(outcome.model, outcome.nearest, outcome.probabilities, left_out)
-        header = list(next(rows))
-        frame = pd.DataFrame(list(rows), columns=header).set_index("id")
-        frame["given"] = frame["given"] == "yes"
-        for name in frame.columns.intersection(["confidence", "distance", "predicted", "target"]):
-            frame[name] = pd.to_numeric(frame[name])
-        return frame
-
-    @property
-    def weights(self) -> pd.Series[float]:
-        """The weight of each source, largest first."""
-        import pandas as pd
-
-        found = self.outcome.weights
-        weights = pd.Series(found["weight"], index=found["name"], name="weight")
-        return weights.sort_values(ascending=False, kind="stable")
-
-    @property
-    def scoreboard(self) -> pd.DataFrame:
-        """Accuracy (or R²) on held-out labels of the learned metric and of simpler methods."""
-        import pandas as pd
-
-        comparison = self.outcome.comparison
-        if comparison is None:
-            raise InputError(self.outcome.headline, argument="scoreboard")
-        measure = comparison.task.measures[1]
-        rows = [(one.name, one.kind, one.mean, one.standard_error) for one in comparison.methods]
-        return pd.DataFrame(rows, columns=["method", "kind", measure, "standard_error"]).set_index(
-            "method"
+    if not os.path.isdir(path):
+        return load_model(path, sources=sources, functions=functions, verify=verify)
+    if sources is not None or functions is not None:
+        raise InputError(
+            argument="sources, functions", expected="none for a folder, which holds its sources"
         )
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was noticed in the data: edges and cells that were dropped, unknown ids, and so on.
-
-        The last ones are notes on the fit.
-        """
-        report = self.outcome.gathered.report
-        first = {source.file: source for source in reversed(report.sources)}
-        told = [
-            f"{source.name}: {line}"
-            for source in report.sources
-            if source is first[source.file]
-            for line in source.remarks()
-        ]
-        told += [line for column in report.columns for line in column.remarks()]
-        return tuple(map(in_python, (*told, *self.outcome.notes)))
-
-    def __repr__(self) -> str:
-        weights = self.weights
-        shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in weights.head(4).items())
-        more = f", {len(weights) - 4} more" if len(weights) > 4 else ""
-        n, known = len(self.items), len(self.model.known_.items)
-        return (
-            f"one metric for {n} items, {known} of them labelled\n{self.outcome.headline}\n"
-            f"weights: {shown}{more}"
-            + (f"\n{len(self.remarks)} remarks on the data: .remarks" if self.remarks else "")
-        )
-
-    def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
-        """Return why two items are as far apart as they are; of one item, why it has its label."""
-        if b is None:
-            why: Explanation = self.model.explain(a)
-            return why
-        found = self.metric.contributions(a, b)
-        classes = [str(name) for name in getattr(self.model, "classes_", ())]
-        words = EdgePhrases(self.metric.whole.lengths, self.outcome.gathered.sources, classes)
-        return Connection(found, tuple(tuple(words.reasons(u, v)) for u, v in found.path.edges))
-
-    def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
-        """Return the labels (or numbers) of new items: a row per item, by id.
-
-        Parameters
-        ----------
-        new : as `data` of :func:`fit`
-            With the columns of the fit.
-        edges : as in :func:`fit`
-            Edges of new items, to each other and to those of the fit, under the names of the fit;
-            the only graph of the fit needs no name.
-        matrices : (m, n) array, or mapping of names to these
-            Dissimilarities from the new items to those of the fit; the columns of a frame are
-            aligned by id.
-        """
-        import pandas as pd
-
-        gathered = self.outcome.gathered
-        specs = [source.spec for source in gathered.sources]
-        names = list(graph_names(specs))
-        given = [spec.name for spec in specs if spec.kind == "matrix"]
-        edges, matrices = by_name("edges", edges, names), by_name("matrices", matrices, given)
-        items, index = new_items_like(gathered.items, new, edges)
-        inputs = FitInputs(
-            gathered.items,
-            gathered.columns,
-            gathered.sources,
-            gathered.items.id_column,
-            gathered.items.label_column,
-            gathered.edges_per_item,
-        )
-        relations = [(name, name, relation) for name, relation in items.relations.items()]
-        graphs, memberships, _ = attach_relations(inputs, items, relations)
-        rows = new_rows(matrices, len(items), self.items.ids)
-        data = NewItemData(items, graphs, rows, memberships)
-        with errors_of_arguments():
-            found = list(predict_new(self.model, inputs, data))
-        frame = pd.DataFrame(
-            [(one.label, one.confidence, one.nearest, one.distance) for one in found],
-            columns=["label", "confidence", "nearest", "distance"],
-            index=index,
-        )
-        if self.model.is_numeric:
-            frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
-        return frame
-
-    def page(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page of the fit, one HTML file that works offline; return its path."""
-        write_page(Path(path), run_page(self.outcome, None, lambda done, total: None))
-        return Path(path)
-
-    def save(
-        self, folder: str | os.PathLike[str], *, page: bool = True, overwrite: bool = False
-    ) -> Path:
-        """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``.
-
-        InputError if it holds an earlier result, unless `overwrite` is True, or other files of the
-        same names.
-        """
-        check_output_folder(Path(folder))
-        if is_run(Path(folder)) and not overwrite:
-            raise InputError(
-                "holds an earlier result", argument=folder, remedy="pass overwrite=True"
-            )
-        settings = replace(self.outcome.settings, report=page)
-        with reserved_folder(folder) as reservation:
-            write_run(replace(self.outcome, settings=settings), reservation)
-        return Path(folder)
-
-
-@dataclass(frozen=True, eq=False)
-class Connection:
-    """Why two items are as far apart as they are.
-
-    Attributes
-    ----------
-    contributions : Contributions
-        The shortest path, and what each source adds to each of its edges.
-    reasons : tuple of tuples of Reason
-        What the two items of each edge have in common, the most important first.
-    """
-
-    contributions: Contributions
-    reasons: tuple[tuple[Reason, ...], ...]
-
-    def __str__(self) -> str:
-        nodes = self.contributions.nodes
-        lines = [str(self.contributions)]
-        for k, told in enumerate(self.reasons):
-            if told:
-                said = "; ".join(reason.phrase for reason in told)
-                lines.append(f"{nodes[k]} -> {nodes[k + 1]}: {said}")
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-
-def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
-    """Return what belongs to new items, by the names of the fit; the only one needs no name."""
-    if given is None:
-        return {}
-    several = (
-        given if isinstance(given, Mapping) else {names[0] if len(names) == 1 else argument: given}
-    )
-    for name in several:
-        if name not in names:
-            expected = did_you_mean(names, str(name)) if names else "none, as in the fit"
-            raise InputError(argument=argument, expected=expected)
-    return dict(several)
-
-
-def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[str, Any]:
-    """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit."""
-    found = {}
-    for name, given in matrices.items():
-        if hasattr(given, "loc"):
-            columns = dict(zip(texts_of(list(given.columns)), range(given.shape[1]), strict=True))
-            missing = [item for item in ids if item not in columns]
-            if missing:
-                raise InputError(
-                    argument=f"matrices[{name!r}]",
-                    expected="a column per item of the fit",
-                    found=f"none for {missing[0]!r}",
-                )
-            given = given.iloc[:, [columns[item] for item in ids]]
-        rows = as_float_array(given, name=f"matrices[{name!r}]")
-        if rows.shape != (m, len(ids)):
-            raise InputError(
-                argument=f"matrices[{name!r}]",
-                expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
-                found=rows.shape,
-            )
-        found[name] = np.asarray(rows, dtype=np.float64)
-    return found
+    return FitResult.of_folder(open_run(path, verify=verify))

@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from metricmix.app.connections import Answer, Connections, connection_limit, error_answer
-from metricmix.app.page.fitted_model import fitted_predictor
+from metricmix.app.page.content import fitted_predictor
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.page_paths import chain_metric, path_record
 from metricmix.exceptions import InputError

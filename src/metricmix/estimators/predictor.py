@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from metricmix.estimators.stored_fit import FIT_PARTS, checked_transduction
 from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
+from metricmix.labels import class_numbers
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learned import Learned
 from metricmix.learning.rules import FittedRule, Rule, as_rule
@@ -96,6 +98,13 @@ class MixturePredictor(MixtureEstimator):
         if learned.task.classes is not None:
             self.classes_ = learned.task.classes
 
+    def with_classes(self, classes: AnyArray) -> Self:
+        """Return the same model with other names of its classes, in the order of `classes_`."""
+        renamed, learned = copy(self), self.learned_.with_classes(classes)
+        numbers = class_numbers(self.classes_, self.transduction_)
+        renamed.restore(self._input, learned, learned.task.decode(numbers))
+        return renamed
+
     @property
     def is_numeric(self) -> bool:
         """Whether targets are predicted, and not classes."""
@@ -133,7 +142,7 @@ class MixturePredictor(MixtureEstimator):
     def fitted_state(self, *, keep: bool) -> dict[str, Any]:
         """Return what was learned, chosen and predicted."""
         classes, last = self.learned_.task.classes, self.transduction_
-        numbers = last if classes is None else np.searchsorted(classes, last)
+        numbers = last if classes is None else class_numbers(classes, last)
         parts = super().fitted_state(keep=keep)
         return {**parts, "selection": self.selection_, "transduction": numbers}
 

@@ -23,6 +23,7 @@ from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.progress import StepProgress
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
+from metricmix.learning.held_out import fold_seeds, held_out_of
 from metricmix.learning.learned import Learned
 from metricmix.learning.rules.base import as_rule
 from metricmix.learning.verdict import Comparison
@@ -68,12 +69,12 @@ def fit_plan(
                 metric = model.compute_metric()
                 items = nearest_labelled_item(metric, known.mask)
                 nearest = items, metric[np.arange(len(items)), items]
-                probabilities = held_out_answers(learned, comparison)
+                probabilities = held_out_answers(learned, comparison, settings.seed)
         else:
             with progress.step("nearest"):
                 distances, items = nearest_others(learned.lengths, None, known.items)
                 nearest = items[:, 0], distances[:, 0]
-                probabilities = held_out_answers(learned, comparison)
+                probabilities = held_out_answers(learned, comparison, settings.seed)
         shares = known_shares(gathered.sources)
         if not task.is_numeric:
             probabilities = lowered(probabilities, shares)
@@ -101,13 +102,13 @@ def fit_plan(
     )
 
 
-def held_out_answers(learned: Learned, comparison: Comparison | None) -> Floats:
+def held_out_answers(learned: Learned, comparison: Comparison | None, seed: int = 0) -> Floats:
     """Return what the rule says of all items; of labelled ones, by refits without their labels.
 
-    Those of the comparison, where there is one.
+    Those of the comparison, where there is one; else of the folds that it has by default.
     """
     if comparison is None:
-        return learned.held_out.among_all(learned)
+        return held_out_of(learned, fold_seeds(seed)[0]).among_all(learned)
     assert learned.known is not None
     answers = learned.answers.copy()
     answers[learned.known.items] = comparison.answers[0]

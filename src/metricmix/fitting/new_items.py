@@ -15,6 +15,7 @@ from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.item_sources import ANGLES, ItemSource, NewItemData
 from metricmix.dissimilarity.matching import EXAMPLES
 from metricmix.dissimilarity.nearest_items import UNLIKE
+from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.exceptions import InputError
 from metricmix.items.columns import Column
@@ -41,6 +42,20 @@ class FitInputs:
     label_column: str | None
     edges_per_item: int | None = None
 
+    @classmethod
+    def of(cls, joined: JoinedData) -> FitInputs:
+        """Return what new items are compared with: of the columns, those that sources use."""
+        used = {
+            column.name
+            for source in joined.sources
+            if source.spec.needs_columns
+            for column in source.spec.select_columns(joined.columns)
+        }
+        items = joined.items
+        columns = tuple(column for column in joined.columns if column.name in used)
+        found = (items, columns, joined.sources, items.id_column, items.label_column)
+        return cls(*found, joined.edges_per_item)
+
 
 @dataclass(frozen=True)
 class NewEdgesReport:
@@ -52,6 +67,22 @@ class NewEdgesReport:
     n_foreign: int
     foreign: tuple[str, ...]
     n_without: int
+
+    @property
+    def dropped(self) -> str:
+        """How many edges were dropped, and examples of unknown ids; "" if none was."""
+        lost = self.n_left_out
+        unknown = f"; unknown ids such as {', '.join(self.foreign)}" if self.foreign else ""
+        return f"{self.name}: {lost} edge{'s' * (lost != 1)} dropped{unknown}" if lost else ""
+
+    @property
+    def isolated(self) -> str:
+        """How many new items have no edge; "" if all have."""
+        alone = self.n_without
+        have, are = ("s have", "are") if alone != 1 else (" has", "is")
+        why = "" if self.n_edges else " (pass --edges)"
+        text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others{why}"
+        return text if alone else ""
 
 
 def attach_relations(

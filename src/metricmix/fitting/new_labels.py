@@ -1,4 +1,4 @@
-"""Labels or numbers for new items in files, from the model of a run folder."""
+"""Labels or numbers for new items."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_sources import NewItemData, UnusedSource, known_shares, lowered
+from metricmix.dissimilarity.item_sources import (
+    NewItemData,
+    UnusedSource,
+    known_shares,
+    little_data,
+    lowered,
+)
 from metricmix.estimators.predictor import MixturePredictor
-from metricmix.fitting.new_items import FitInputs, new_item_edges
+from metricmix.fitting.new_items import FitInputs, NewEdgesReport, new_item_edges
+from metricmix.items.columns import unreadable_cells
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
 from metricmix.typing import Floats
 
-__all__ = ["NewLabel", "label_rows", "predict_new", "without_unneeded"]
+__all__ = ["NewLabel", "label_rows", "predict_new", "remarks_on_new"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,28 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
         some = slice(start, start + step)
         joined = metric.join(rows[some], validate=False)
         yield from labelled_new_items(model, new.items.ids[some], joined, shares[some])
+
+
+def remarks_on_new(
+    model: MixturePredictor, kept: FitInputs, new: NewItemData, edges: Iterable[NewEdgesReport]
+) -> Iterator[str]:
+    """Yield what was noticed in the data of new items: cells, columns and edges not used."""
+    kept, unneeded = without_unneeded(model, kept, new)
+    cells = list(unreadable_cells(new.items, kept.columns))
+    most = 5  # cells that cannot be read, reported each
+    yield from cells[:most]
+    if len(cells) > most:
+        yield f"and {len(cells) - most:,} more such cells"
+    shares = known_shares(kept.sources, new)
+    yield from little_data(new.items.ids, shares, numbers=model.is_numeric)
+    if unneeded:
+        are, them = ("s are", "them") if len(unneeded) > 1 else (" is", "it")
+        yield (
+            f"{new.items.source}: the column{are} missing and not needed, since only sources of "
+            f"weight 0 use {them}: {', '.join(unneeded)}"
+        )
+    for graph in edges:
+        yield from filter(None, (graph.dropped, graph.isolated))
 
 
 def without_unneeded(

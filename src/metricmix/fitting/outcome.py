@@ -130,6 +130,20 @@ class FitOutcome:
             found[file_of[name]] = total + float(weight), count + 1
         return found
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was noticed in the data; the last ones are notes on the fit."""
+        report = self.gathered.report
+        first = {source.file: source for source in reversed(report.sources)}
+        of_sources = (
+            f"{source.name}: {line}"
+            for source in report.sources
+            if source is first[source.file]
+            for line in source.remarks()
+        )
+        of_columns = (line for column in report.columns for line in column.remarks())
+        return (*of_sources, *of_columns, *self.notes)
+
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.
 
@@ -190,6 +204,7 @@ class FitOutcome:
             "classes": report.classes,
             "target": None if report.target is None else asdict(report.target),
             "labels_left_out": dict(report.labels_left_out),
+            "label_type": self.gathered.items.label_type,
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
             "storage": self.storage_record(),
@@ -211,6 +226,7 @@ class FitOutcome:
             "moved_share": self.model.moved_share_,
             "status": self.model.result_.status.value,
             "headline": self.headline,
+            "remarks": self.remarks,
             "findings": [finding.to_record() for finding in self.findings],
             "accuracy": None,
         }

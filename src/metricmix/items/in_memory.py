@@ -16,14 +16,14 @@ from metricmix.items.items import Items, Origin, Values
 from metricmix.items.number_formats import CellFormat, number_reading
 from metricmix.items.relation import Relation, as_matrix, as_relation, numbered
 from metricmix.items.tables import as_frame, count_table, texts_of, values_of
-from metricmix.labels import check_label_order, check_targets
-from metricmix.typing import Floats
+from metricmix.labels import check_label_order, check_targets, is_missing
+from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_items", "new_items_like"]
+__all__ = ["as_items", "labels_of_type", "new_items_like"]
 
 COUNTS = "attributes"
 """What a sparse table of counts is called among the columns."""
@@ -105,7 +105,8 @@ def as_items(
         return items
     if argument == "target":
         return replace(items, targets=target_numbers(given, len(ids)))
-    return replace(items, labels=label_texts(given, len(ids)))
+    listed = listed_answers(given, len(ids), "label")
+    return replace(items, labels=label_texts(listed), label_type=label_type_of(listed))
 
 
 def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, pd.Index[Any]]:
@@ -266,9 +267,39 @@ def checked_ids(values: Iterable[Any], name: str) -> tuple[str, ...]:
     return ids
 
 
-def label_texts(given: Any, n: int) -> tuple[str, ...]:
+def label_type_of(labels: list[Any]) -> str:
+    """Return the one type of labels: "bool", "int" (also whole floats), "float"; else "".
+
+    >>> [label_type_of(labels) for labels in ([1.0, float("nan")], [True, None], [1, "a"])]
+    ['int', 'bool', '']
+    """
+    known = [label for label in labels if not is_missing(label)]
+    if known and all(isinstance(label, bool | np.bool_) for label in known):
+        return "bool"
+    numbers = all(
+        isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)
+        for label in known
+    )
+    if not known or not numbers:
+        return ""
+    return "int" if all(float(label).is_integer() for label in known) else "float"
+
+
+def labels_of_type(texts: Sequence[str], label_type: str) -> AnyArray:
+    """Return labels as they were given, from their texts.
+
+    >>> labels_of_type(["True", "False"], "bool").tolist(), labels_of_type(["7"], "int").tolist()
+    ([True, False], [7])
+    """
+    if label_type == "bool":
+        return np.array([text == "True" for text in texts], dtype=bool)
+    if label_type in ("int", "float"):
+        return np.array(list(map(int if label_type == "int" else float, texts)))
+    return np.array(texts, dtype=object)
+
+
+def label_texts(listed: list[Any]) -> tuple[str, ...]:
     """Return labels as texts, "" where unlabelled: missing, or -1."""
-    listed = listed_answers(given, n, "label")
     return tuple("" if text == "-1" or not is_known(text) else text for text in texts_of(listed))
 
 

@@ -108,6 +108,8 @@ class Items:
         Why row numbers begin with 0, where that was not stated.
     missing : tuple of str
         Texts that were stated to be missing values.
+    label_type : {"", "int", "bool", "float"}
+        What labels were before they became texts, if not texts.
     """
 
     ids: tuple[str, ...]
@@ -124,6 +126,7 @@ class Items:
     first_row: int | None = None
     numbering: str = ""
     missing: tuple[str, ...] = ()
+    label_type: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -36,17 +36,17 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.learning.baselines import Baseline, baselines_of, item_data
-from metricmix.learning.held_out import default_splits, fold_answers, plan_without
+from metricmix.learning.held_out import default_splits, fold_answers, fold_seeds, plan_without
 from metricmix.learning.learn import along
 from metricmix.learning.learned import Learned
-from metricmix.learning.options import seed_of, total_weight
+from metricmix.learning.options import total_weight
 from metricmix.learning.refits import FoldMetric, RefitPlan, refits
 from metricmix.learning.rules import Rule
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_integer, check_random_state
+from metricmix.validation import check_integer
 
 __all__ = ["compare"]
 
@@ -171,8 +171,7 @@ def compare(
             expected=f"at least {task.fewest} known {task.noun}, to hold some out and learn from "
             f"the others, found {L}",
         )
-    rng, _ = check_random_state(seed_of(random_state))
-    seeds = rng.integers(2**31, size=n_repeats).tolist()
+    seeds = fold_seeds(random_state, n_repeats)
     data = item_data(learned.whole, features, graph, made_from)
     baselines, remarks = baselines_of(data, task, known)
     by_source = data.table is None or not data.complete

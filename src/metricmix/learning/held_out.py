@@ -10,19 +10,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
 from metricmix.learning.learned import Learned
+from metricmix.learning.options import seed_of
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit, refits
 from metricmix.learning.selection import chosen_centre
 from metricmix.learning.task import Task
 from metricmix.learning.trials import FOLDS
 from metricmix.typing import Floats, Indices
+from metricmix.validation import check_random_state
 
-__all__ = ["HeldOut", "default_splits", "held_out_of", "plan_without", "without_item"]
+__all__ = [
+    "HeldOut",
+    "default_splits",
+    "fold_seeds",
+    "held_out_of",
+    "plan_without",
+    "without_item",
+]
 
 
 class HeldOut(NamedTuple):
@@ -48,11 +57,12 @@ class HeldOut(NamedTuple):
         return answers
 
 
-def held_out_of(learned: Learned) -> HeldOut:
+def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
     """Return what refits without an item's label say of each labelled item.
 
     In five folds; of at most 20 labels that are fewer than five a class, each by itself. Where
     there are too few to hold one out, the answers say nothing, and distances are those of the fit.
+    Other folds for other seeds.
     """
     task, known = learned.task, learned.known
     assert known is not None
@@ -67,13 +77,19 @@ def held_out_of(learned: Learned) -> HeldOut:
             own = known.take(items).without(test)
             answers[test] = metric.answers(learned.options.rule, test, own)
         return HeldOut(items, answers, metric.distances)
-    folds = known.folds(default_splits(task, known))
+    folds = known.folds(default_splits(task, known), seed)
     tests = [np.flatnonzero(folds == fold) for fold in range(int(folds.max()) + 1)]
     plans = [plan_without(learned, items[test]) for test in tests]
     found = refits(learned.whole, task, plans, partial(fold_answers, items))
     for test, (of_fold, rows) in zip(tests, found, strict=True):
         answers[test], distances[test] = of_fold, rows
     return HeldOut(items, answers, distances)
+
+
+def fold_seeds(random_state: Any, n_repeats: int = 1) -> list[int]:
+    """Return the seed of the folds of each repetition."""
+    rng, _ = check_random_state(seed_of(random_state))
+    return [int(seed) for seed in rng.integers(2**31, size=n_repeats)]
 
 
 def default_splits(task: Task, known: Known) -> int:

@@ -11,7 +11,7 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.learning.options import Options
 from metricmix.learning.rules import FittedRule
-from metricmix.learning.task import Task
+from metricmix.learning.task import Classes, Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
@@ -71,6 +71,12 @@ class Learned:
     def chosen_by(self, selection: Selection, given: Options) -> Learned:
         """Return the same, with what was compared before, and the options that left it open."""
         return replace(self, selection=selection, given=given)
+
+    def with_classes(self, classes: AnyArray) -> Learned:
+        """Return the same, computed parts included, with other names of the classes."""
+        renamed = replace(self, task=Classes(classes))
+        vars(renamed).update({**vars(self), "task": renamed.task})
+        return renamed
 
     @property
     def mixture(self) -> Mixture:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricmix.labels import class_numbers
 from metricmix.learning.task import Task
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
@@ -256,8 +257,8 @@ class Comparison:
         C = self.task.n_classes
         counts = np.zeros((C, C), dtype=np.int64)
         if self.task.classes is not None:
-            predicted = np.searchsorted(self.task.classes, self["learned"].predictions)
-            np.add.at(counts, (np.searchsorted(self.task.classes, self.labels), predicted), 1)
+            predicted = class_numbers(self.task.classes, self["learned"].predictions)
+            np.add.at(counts, (class_numbers(self.task.classes, self.labels), predicted), 1)
         return counts
 
     @property

@@ -14,7 +14,7 @@ import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
-from metricmix.app.pipeline.run_folder import check_output_folder
+from metricmix.app.pipeline.fit_run import check_output_folder
 from metricmix.fitting.fit_items import held_out_answers
 from metricmix.fitting.plan import label_remarks
 from metricmix.learning.rules import as_rule

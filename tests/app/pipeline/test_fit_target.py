@@ -17,7 +17,7 @@ from metricmix import InputError, MetricMixtureClassifier, MetricMixtureRegresso
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
-from metricmix.app.pipeline.run_folder import as_csv
+from metricmix.app.pipeline.fit_run import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.fitting.fit_items import held_out_answers
 from metricmix.fitting.new_labels import label_rows

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_source
+from metricmix.app.page.fit_page import run_page
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files
-from metricmix.app.pipeline.fit_run import run_page
 from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.estimators import MetricFinding
 

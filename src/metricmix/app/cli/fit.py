@@ -276,7 +276,7 @@ def fit(
     began = time.perf_counter()
     with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.settings import plan_record
+        from metricmix.app.pipeline.config import plan_record
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -410,7 +410,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
 @contextmanager
 def confirmed_folder(out: Path, force: bool) -> Iterator[Reservation]:
     """Reserve a folder that a run can be written to; ask before an earlier one is replaced."""
-    from metricmix.app.pipeline.run_folder import check_output_folder, reserved_folder
+    from metricmix.app.pipeline.fit_run import check_output_folder, reserved_folder
 
     with ExitStack() as held:
         with report_errors():

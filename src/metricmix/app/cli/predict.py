@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
-    from metricmix.fitting.new_items import NewEdgesReport
     from metricmix.fitting.phrases import Reason
     from metricmix.items.items import Items
     from metricmix.paths.contributions import Contributions
@@ -105,15 +104,12 @@ def predict(
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
-    most_cells = 5  # cells that cannot be read, reported each
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_new
-        from metricmix.app.pipeline.run_folder import as_csv
+        from metricmix.app.pipeline.fit_run import as_csv
         from metricmix.atomic import replacing
-        from metricmix.dissimilarity.item_sources import known_shares, little_data
-        from metricmix.fitting.new_labels import label_rows, without_unneeded
-        from metricmix.items.columns import unreadable_cells
+        from metricmix.fitting.new_labels import label_rows, remarks_on_new
 
         if out is not None and out.exists() and not force:
             raise CommandError(f"{out}: exists; pass --force to overwrite it")
@@ -121,18 +117,8 @@ def predict(
         run = open_run(model)
         kept = run.inputs()
         new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
-        kept, unneeded = without_unneeded(run.model, kept, new)
-        dirty = list(unreadable_cells(new.items, kept.columns))
         labels = list(predict_new(run.model, kept, new))
-        shares = known_shares(kept.sources, new)
-        numbers = not hasattr(run.model, "classes_")
-        remarks = [*dirty[:most_cells], *little_data(new.items.ids, shares, numbers=numbers)]
-        if unneeded:
-            is_missing = "s are missing" if len(unneeded) > 1 else " is missing"
-            remarks.append(
-                f"{items}: the column{is_missing} and not needed, since only sources of weight 0 "
-                f"use {'them' if len(unneeded) > 1 else 'it'}: {', '.join(unneeded)}"
-            )
+        remarks = list(remarks_on_new(run.model, kept, new, joined))
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
@@ -145,28 +131,9 @@ def predict(
     if not quiet:
         for line in remarks:
             click.echo(line, err=True)
-        if len(dirty) > most_cells:
-            click.echo(f"and {len(dirty) - most_cells:,} more such cells", err=True)
-        print_edges_left_out(joined)
         print_accuracy(new.items, labels)
         if out is not None:
             click.echo(f"{out}: {len(labels)} new items", err=True)
-
-
-def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
-    """Print how many edges were left out, and how many new items have none."""
-    for graph in joined:
-        if lost := graph.n_left_out:
-            unknown = f"; unknown ids such as {', '.join(graph.foreign)}" if graph.foreign else ""
-            plural = "s" * (lost != 1)
-            click.echo(f"{graph.name}: {lost} edge{plural} dropped{unknown}", err=True)
-        if alone := graph.n_without:
-            have, are = ("s have", "are") if alone != 1 else (" has", "is")
-            why = "" if graph.n_edges else " (pass --edges)"
-            click.echo(
-                f"{graph.name}: {alone} new item{have} no edge and {are} far from all others{why}",
-                err=True,
-            )
 
 
 def print_accuracy(items: Items, labels: list[NewLabel]) -> None:
@@ -504,7 +471,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             "--host: expected an address of this machine, found ''; 0.0.0.0 means all"
         )
     with interruptible("nothing was served"):
-        from metricmix.app.page import page_content, page_html
+        from metricmix.app.page import page_html
         from metricmix.app.pipeline import open_run
         from metricmix.app.server import is_loopback
 
@@ -517,13 +484,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                         f"{run.page}: belongs to another model; creating a new page", err=True
                     )
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
-                    title = run.source.resolve().stem
-                    # A loaded stack over edges would be refitted through paths, a hundred times.
-                    resamples = None if run.model.stack_.edges is None else 0
-                    content = page_content(
-                        run.model, title=title, n_bootstrap=resamples, on_progress=on_progress
-                    )
-                    html = page_html(content)
+                    html = page_html(run.draw_page(on_progress))
         with report_errors():
             words = run.phrases(run.metric)
         with open_server(run.model, html, host, port, words.sentence) as server:

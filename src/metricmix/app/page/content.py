@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
 from metricmix.app.page.example import example_path
-from metricmix.app.page.fitted_model import fitted_predictor, label_numbers
 from metricmix.app.page.page_paths import edges_to_phrase, embed_chains, embed_paths, pairs_to_embed
 from metricmix.app.page.values import (
     MAX_ITEMS,
@@ -28,12 +29,15 @@ from metricmix.app.page.values import (
 )
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.predictor import MixturePredictor
+from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import nearest_labelled_item
 from metricmix.kernels.threads import in_threads
+from metricmix.labels import class_numbers
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.trees import distances_from
+from metricmix.plots.style import SCALE
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ __all__ = [
     "Precomputed",
     "default_n_bootstrap",
     "distances_among",
+    "fitted_predictor",
     "page_content",
     "shown_items",
 ]
@@ -51,8 +56,35 @@ __all__ = [
 MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
 """Items on the page of a sample, and where rows are computed again in every search."""
 SEARCHED, FEWEST = 500_000_000, 200
-"""Items of the sample times all items, at most: what searches along edges do in some minutes; and
-the items of a sample however many there are."""
+"""Items of a sample times all items, at most: minutes of searches along edges; the fewest."""
+
+
+def fitted_predictor(model: object) -> MixturePredictor:
+    """Return the model, or the best estimator of a search, if it is fitted and predicts."""
+    found = getattr(model, "best_estimator_", model)
+    if not isinstance(found, MixturePredictor):
+        raise InputError(
+            argument="model",
+            expected="a fitted MetricMixtureClassifier or MetricMixtureRegressor",
+            found=type(model).__name__,
+        )
+    check_is_fitted(found)
+    return found
+
+
+def label_numbers(model: MixturePredictor) -> tuple[tuple[str, ...], Indices]:
+    """Return the classes as texts, and the class number of every item.
+
+    The classes of a numeric target are ranges with about as many items each, from low to high.
+    """
+    if not model.known_.is_numeric:
+        names = tuple(str(label) for label in model.classes_.tolist())
+        return names, class_numbers(model.classes_, model.transduction_)
+    y = model.transduction_
+    ends = np.unique(np.quantile(y, np.linspace(0, 1, len(SCALE) + 1)))
+    ends = ends if len(ends) > 1 else np.array([y.min(), y.max()])
+    labels = np.clip(np.searchsorted(ends, y, side="right") - 1, 0, len(ends) - 2)
+    return tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(ends.tolist())), labels
 
 
 def shown_items(model: MixturePredictor) -> Indices | None:

@@ -1,8 +1,8 @@
 """From user files to a run folder, and back: what ``metricmix fit`` and ``predict`` do."""
 
+from metricmix.app.pipeline.config import FitSettings, plan_files
 from metricmix.app.pipeline.fit_run import fit_files
 from metricmix.app.pipeline.run_folder import RunFolder, open_run
-from metricmix.app.pipeline.settings import FitSettings, plan_files
 from metricmix.fitting.new_labels import NewLabel, predict_new
 from metricmix.fitting.outcome import FitOutcome
 

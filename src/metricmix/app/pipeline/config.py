@@ -1,4 +1,4 @@
-"""The settings of a fit as a TOML file: ``metricmix fit --write-config`` and ``--config``.
+"""What to fit, to which files; as TOML, ``metricmix fit --write-config`` and ``--config``.
 
 ====================  ============================================================================
 ``table``, ``label``  the table of items, and its column of labels
@@ -18,19 +18,37 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from metricmix.app.ingest.given_files import with_files
+from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.source_text import parse_source
-from metricmix.app.pipeline.settings import FitSettings, resolved
+from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
-from metricmix.dissimilarity.plan import Plan
+from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
+from metricmix.fitting.options import FitRequest
+from metricmix.fitting.plan import plan_items
 from metricmix.items.cells import did_you_mean
 
-__all__ = ["config_text", "read_config", "write_config"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.value_storage import ValueStorage
+
+__all__ = [
+    "FitSettings",
+    "config_text",
+    "plan_files",
+    "plan_record",
+    "read_config",
+    "resolved",
+    "write_config",
+]
+
+Options = TypeVar("Options", bound=FitRequest)
 
 FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds", "only")
 ON_THE_COMMAND_LINE = {"n_splits": "folds", "n_bootstrap": "bootstrap", "keep_metric": "metric"}
@@ -39,6 +57,88 @@ TOP = ("table", "label", "id", "kinds", "sources", "settings")
 REMOVED = {"within": "values are now stored by sizes, not by expected times"}
 """Settings that files of earlier versions have, and why they were removed."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class FitSettings(FitRequest):
+    """What to fit, to which files, and what to write.
+
+    Attributes
+    ----------
+    table, label, id : str
+        The table of items, its column of labels, and that of ids (default: the first).
+    keep_metric, report : bool
+        Whether to write all distances, and the page.
+    missing : tuple of str
+        Texts that stand for missing values, besides the usual ones.
+
+    The others are those of :class:`~metricmix.fitting.options.FitRequest`.
+    """
+
+    table: str
+    label: str
+    id: str | None = None
+    report: bool = field(default=True, kw_only=True)
+    keep_metric: bool = field(default=False, kw_only=True)
+    missing: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (self.table, *(spec.file for spec in self.sources if spec.file))
+
+
+def plan_files(settings: FitSettings) -> Plan:
+    """Read all files and join them, without computing anything.
+
+    Raises
+    ------
+    TableFileError
+        If a file cannot be read or does not fit the table, or there are too few labels.
+    InputError
+        If a setting names no column.
+    """
+    cells = read_table(settings.table)
+    items = items_from_table(
+        cells,
+        id=settings.id,
+        label=settings.label,
+        need_labels=False,
+        missing=settings.missing,
+    )
+    return plan_items(with_files(items, settings.sources), settings)
+
+
+def resolved(settings: Options, plan: Plan | JoinedData) -> Options:
+    """Return the settings with all that was chosen filled in: ids, columns, target, sources."""
+    kinds = {column.name: column.kind for column in plan.report.columns}
+    for pattern, kind in settings.kinds.items():  # how cells are written is part of what was stated
+        for name in kinds:
+            if (name == pattern or fnmatchcase(name, pattern)) and kinds[name] != "ignore":
+                kinds[name] = kind
+    if isinstance(settings, FitSettings):
+        settings = replace(settings, id=plan.items.id_option)
+    return replace(
+        settings,
+        sources=tuple(source.spec for source in plan.sources),
+        defaults=False,
+        only=(),
+        kinds=kinds,
+        target="classes" if plan.report.target is None else "number",
+    )
+
+
+def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:
+    """Return what would be joined, and how values would be stored, for JSON."""
+    return {
+        "table": str(plan.items.source),
+        "id_column": plan.items.id_column,
+        **asdict(plan.report),
+        "storage": storage.to_record(),
+    }
+
+
+# -- as a TOML file --------------------------------------------------------------------------------
 
 
 def setting_names() -> dict[str, str]:
@@ -89,8 +189,8 @@ def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
         f"# no default here: {one_line(name)} ({why})" for name, why in report.left_out.items()
     ]
     lines += ["", "[settings]  # as on the command line"]
-    for name, field in setting_names().items():
-        value = getattr(whole, field)
+    for name, setting in setting_names().items():
+        value = getattr(whole, setting)
         if value is None:
             lines.append(f"# {name} =")
         else:

@@ -2,58 +2,62 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import json
 import os
+import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from metricmix.app.ingest.new_items import save_inputs
-from metricmix.app.page import (
-    Accuracy,
-    Annotations,
-    ConfusionMatrix,
-    PageContent,
-    Precomputed,
-    page_content,
-    write_page,
-)
-from metricmix.app.pipeline import run_folder as names
+from metricmix.app.page.fit_page import run_page
+from metricmix.app.page.html import write_page
+from metricmix.app.pipeline.config import FitSettings, resolved
 from metricmix.app.pipeline.run_folder import (
-    prediction_rows,
-    reserved_folder,
-    run_record,
-    weight_rows,
-    write_csv,
+    FILES,
+    INPUTS,
+    METRIC,
+    MODEL,
+    PREDICTIONS,
+    REPORT,
+    RUN,
+    RUN_FORMAT,
+    WEIGHTS,
+    end_checksum,
+    is_run,
 )
-from metricmix.app.pipeline.settings import FitSettings, resolved
-from metricmix.atomic import Reservation
+from metricmix.atomic import Reservation, reserved
 from metricmix.dissimilarity.plan import Plan
 from metricmix.dissimilarity.value_storage import ValueStorage
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.outcome import FitOutcome, json_values
-from metricmix.fitting.phrases import EdgePhrases
-from metricmix.fitting.plan import label_remarks
 from metricmix.fitting.progress import OnProgress, StepProgress
-from metricmix.items.cells import stem_of
-from metricmix.items.items import Items
+from metricmix.labels import class_numbers
 from metricmix.memory import in_words
 from metricmix.paths.trees import distances_from
 from metricmix.storage.models import save
+from metricmix.typing import Floats, Indices
 
-__all__ = ["fit_files", "run_page", "write_run"]
-
-FOUND = {
-    "hub": "Hub",
-    "collapse": "Collapse",
-    "twins": "Twins",
-    "majority": "One class dominates",
-}
-"""What findings are called on the page."""
+__all__ = [
+    "as_csv",
+    "check_output_folder",
+    "fit_files",
+    "prediction_rows",
+    "reserved_folder",
+    "write_run",
+]
 
 
 def fit_files(
@@ -92,7 +96,7 @@ def fit_files(
             )
     for file in settings.files:
         path = Path(file).resolve()
-        if path.name in names.FILES and path.parent == Path(out).resolve():
+        if path.name in FILES and path.parent == Path(out).resolve():
             raise InputError(
                 "would be replaced by the file of this name that a fit writes",
                 argument=file,
@@ -120,24 +124,22 @@ def write_run(
     with out.replacing() as folder:
         if settings.report:
             with progress.step("page") as report:
-                write_page(folder / names.REPORT, run_page(outcome, command, report))
+                write_page(folder / REPORT, run_page(outcome, command, report))
         with progress.step("writing"):
-            save(model, folder / names.MODEL)
-            save_inputs(folder / names.INPUTS, gathered)
-            left_out = gathered.report.labels_left_out
-            rows = prediction_rows(model, outcome.nearest, outcome.probabilities, left_out)
-            write_csv(folder / names.PREDICTIONS, rows)
-            write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
+            save(model, folder / MODEL)
+            save_inputs(folder / INPUTS, gathered)
+            write_csv(folder / PREDICTIONS, prediction_rows(outcome))
+            write_csv(folder / WEIGHTS, weight_rows(outcome.weights))
             if isinstance(settings, FitSettings) and settings.keep_metric:
-                write_metric(folder / names.METRIC, outcome)
+                write_metric(folder / METRIC, outcome)
         asked = resolved(settings, plan or gathered)
         files = asked.files if isinstance(asked, FitSettings) else ()
         record = run_record(
             command, asdict(asked), files, progress.seconds, outcome.to_record(), folder
         )
         text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
-        written = tuple(name for name in names.FILES if (folder / name).exists())
+        (folder / RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
+        written = tuple(name for name in FILES if (folder / name).exists())
     return replace(outcome, files=written)
 
 
@@ -163,94 +165,156 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     written.flush()
 
 
-# -- the page --------------------------------------------------------------------------------------
-
-
-def item_titles(items: Items, column: str) -> Sequence[str]:
-    """Return what the page says beside each id: a cell, and a given label that was left out."""
-    titles = items.texts(column) if column else ()
-    if not items.labels_left_out:
-        return titles
-    told = {
-        item: f"given label {label}, left out of learning" for label, item in items.labels_left_out
-    }
-    parts = zip(titles or [""] * len(items.ids), items.ids, strict=True)
-    return ["; ".join(filter(None, (title, told.get(item)))) for title, item in parts]
-
-
-def run_page(
-    outcome: FitOutcome, command: str | None, report: Callable[[int, int], None]
-) -> PageContent:
-    """Return the content of the page of a run."""
-    settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
-    items, sources = gathered.items, gathered.report.sources
-    accuracies: tuple[Accuracy, ...] = ()
-    confusion = None
-    for method in outcome.comparison.methods if outcome.comparison is not None else ():
-        single = method.kind == "single"
-        accuracies += (Accuracy(method.name, method.mean, method.standard_error, single=single),)
-    if outcome.comparison is not None and outcome.comparison.classes is not None:
-        confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
-    title_column = settings.name
-    if title_column is None:
-        by_name = {name.casefold(): name for name in items.columns}
-        title_column = by_name.get("name", by_name.get("title", ""))
-    facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
-    facts += [("Read", text) for text in (items.origin.remark, items.numbering) if text]
-    joined = gathered.report
-    facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
-    target = joined.target
-    if target is not None:
-        facts.append((f"Target {items.label_column}", f"{target.describe()} ({target.why})"))
-        if outcome.comparison is not None:
-            learned = outcome.comparison["learned"]
-            error = f"{learned.mean_absolute_error:.4g} mean absolute error, R² {learned.mean:.3f}"
-            facts.append(("On held-out targets", f"{error}; {outcome.how_evaluated}"))
-    first_of_file = {source.file: source for source in reversed(sources)}
-    facts += [
-        (f"Source {source.name}", text)
-        for source in sources
-        if source is first_of_file[source.file] and (text := "; ".join(source.remarks()))
-    ]
-    ignored = [column.name for column in gathered.columns if column.kind == "ignore"]
-    if ignored:
-        more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
-        facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
-    remarks = [line for column in gathered.columns for line in column.remarks()]
-    most_remarks = 10  # remarks on columns that the page shows
-    facts += [("Columns", line) for line in remarks[:most_remarks]]
-    if len(remarks) > most_remarks:
-        facts.append(
-            ("Columns", f"{len(remarks) - most_remarks} more remarks; --dry-run lists all")
+def check_output_folder(folder: Path) -> None:
+    """Raise InputError if a run cannot be written to `folder`, or would replace other files."""
+    other = "name another folder with -o"
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            "expected a folder to write, found a file",
+            argument=folder,
+            remedy="name another with -o",
         )
-    why = "chosen by cross-validation" if settings.tune else model.selection_.reason
-    facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
-    skipped = (line.removeprefix("not compared: ") for line in model.selection_.skipped)
-    facts += [("Not compared", line) for line in skipped]
-    facts += [("Note", note) for note in outcome.notes]
-    facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
-    facts += outcome.storage_facts()
-    facts.append(("Changed by the projection", f"{model.moved_share_:.1%} of the distances"))
-    return page_content(
-        model,
-        title=settings.title or f"{stem_of(items.source)}: one metric for {items.label_column}",
-        n_bootstrap=settings.n_bootstrap,
-        accuracies=accuracies,
-        confusion=confusion,
-        precomputed=Precomputed(
-            outcome.metric, outcome.probabilities, outcome.weights, outcome.nearest[0]
-        ),
-        annotations=Annotations(
-            items=item_titles(items, title_column),
-            sources={source.name: source.describe() for source in sources},
-            command=command,
-            facts=facts,
-            phrases=EdgePhrases(
-                model.metric_.whole.lengths,
-                gathered.sources,
-                getattr(model, "classes_", np.empty(0)).tolist(),
-            ).sentence,
-            headline=outcome.headline,
-        ),
-        on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),
-    )
+    if folder.is_symlink() and not folder.exists():
+        raise InputError("expected a folder to write, found a broken link", argument=folder)
+    parent = folder if folder.exists() else folder.absolute().parent
+    if not parent.is_dir():
+        raise InputError("the folder does not exist", argument=parent)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("no permission to write there", argument=parent, remedy=other)
+    foreign = [name for name in FILES if (folder / name).exists()]
+    if foreign and not is_run(folder):
+        raise InputError(
+            f"contains {foreign[0]}, but no {RUN} of an earlier run",
+            argument=folder,
+            remedy=other,
+        )
+
+
+@contextmanager
+def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
+    """Reserve a folder for a run, until its files are written; InputError if another run has."""
+    with ExitStack() as held:
+        try:
+            reservation = held.enter_context(reserved(out, FILES))
+        except BlockingIOError:
+            raise InputError(
+                "another fit is writing to this folder",
+                argument=out,
+                remedy="wait until it ends, or name another folder with -o",
+            ) from None
+        yield reservation
+
+
+def prediction_rows(outcome: FitOutcome) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per item of predictions.csv.
+
+    ``nearest`` is the nearest other labelled item, ``confidence`` the probability of the label
+    without an item's own label (:mod:`metricmix.learning.held_out`), ``prefers`` the predicted
+    class where it is not the given one. Labels that were left out of learning are given as well,
+    with confidence 0. The only label of a class that is kept cannot be judged without itself:
+    ``confidence`` is empty. A numeric target is predicted without an item's own target.
+    """
+    model, nearest, probabilities = outcome.model, outcome.nearest, outcome.probabilities
+    if isinstance(model, MetricMixtureRegressor):
+        yield from target_rows(model, nearest, probabilities)
+        return
+    yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
+    given = model.known_.mask
+    labels = class_numbers(model.classes_, model.transduction_)
+    predicted = probabilities.argmax(axis=1)
+    others, distances = nearest
+    single = {item: label for label, item in outcome.gathered.report.labels_left_out}
+    alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
+    for i, item in enumerate(model.stack_.items.tolist()):
+        is_left_out = item in single
+        misfit = is_left_out or (given[i] and predicted[i] != labels[i] and not alone[i])
+        confidence = 0.0 if is_left_out else probabilities[i, labels[i]]
+        yield (
+            item,
+            single[item] if is_left_out else model.classes_[labels[i]],
+            "yes" if given[i] or is_left_out else "no",
+            "" if alone[i] else f"{confidence:.4f}",
+            model.stack_.items[others[i]],
+            f"{distances[i]:.6g}",
+            model.classes_[predicted[i]] if misfit else "",
+        )
+
+
+def target_rows(
+    model: MetricMixtureRegressor, nearest: tuple[Indices, Floats], predicted: Floats
+) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per item of predictions.csv, for a numeric target."""
+    yield "id", "target", "given", "predicted", "nearest", "distance"
+    given, (others, distances) = model.known_.mask, nearest
+    for i, item in enumerate(model.stack_.items.tolist()):
+        yield (
+            item,
+            f"{model.transduction_[i]:.10g}",
+            "yes" if given[i] else "no",
+            f"{predicted[i]:.10g}",
+            model.stack_.items[others[i]],
+            f"{distances[i]:.6g}",
+        )
+
+
+def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per source of weights.csv, from the columns of the weights.
+
+    Cells of intervals are empty where there are none. The effect of a source is its weight here:
+    files are scaled by the means of their sources.
+    """
+    numbers = ("weight", "lower", "upper", "same_sign", "scale")
+    yield "source", *numbers
+    for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
+        yield (name, *("" if value != value else f"{value:.6g}" for value in values))
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as a CSV file in UTF-8."""
+    path.write_text(as_csv(rows), encoding="utf-8", newline="")
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV."""
+    table = [[str(cell) for cell in row] for row in rows]
+    has_return = any("\r" in cell for row in table for cell in row)  # csv would not quote it
+    quoting: Any = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)
+    return text.getvalue()
+
+
+def run_record(
+    command: str | None,
+    arguments: Mapping[str, Any],
+    files: Iterable[str],
+    seconds: Mapping[str, float],
+    found: Mapping[str, Any],
+    written: Path,
+) -> dict[str, Any]:
+    """Return the content of run.json: settings, input files, results and the files `written`."""
+    inputs = []
+    for file in dict.fromkeys(files):
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            size = os.fstat(opened.fileno()).st_size
+        inputs.append({"file": file, "bytes": size, "sha256": digest})
+    packages = ("metricmix", "numpy", "scipy", "scikit-learn", "numba")
+    return {
+        "format": RUN_FORMAT,
+        "version": 1,
+        "command": command,
+        "arguments": dict(arguments),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "platform": platform.platform(),
+        "inputs": inputs,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "found": dict(found),
+        "files": {
+            name: end_checksum(written / name) for name in FILES if (written / name).is_file()
+        },
+    }

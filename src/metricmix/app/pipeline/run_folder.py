@@ -1,4 +1,6 @@
-"""The folder that a fit to files writes: its files, how to open it again, and new items.
+"""The folder of a fit: its files, and how to open it again.
+
+It is the model, and what its items are compared by; the other files are for reading.
 
 ::
 
@@ -9,7 +11,7 @@
     weights.csv       source, weight, its interval, share of resamples with its sign, its scale
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
-    run.json          arguments, versions, seed, timings, checksums of the inputs and of the files
+    run.json          arguments, versions, seed, timings, results, checksums of inputs and files
 """
 
 from __future__ import annotations
@@ -17,24 +19,19 @@ from __future__ import annotations
 import csv
 import difflib
 import hashlib
-import io
 import json
 import os
-import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metricmix.app.ingest.new_items import load_inputs
+from metricmix.app.page.content import page_content
 from metricmix.app.page.html import as_live, page_items
-from metricmix.atomic import Reservation, reserved
+from metricmix.app.page.values import PageContent
 from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor
@@ -44,22 +41,8 @@ from metricmix.fitting.new_items import FitInputs
 from metricmix.fitting.phrases import EdgePhrases
 from metricmix.paths.learned_metric import Metric
 from metricmix.storage.models import load
-from metricmix.typing import Floats, Indices
 
-__all__ = [
-    "FILES",
-    "RUN_FORMAT",
-    "RunFolder",
-    "as_csv",
-    "check_output_folder",
-    "is_run",
-    "open_run",
-    "prediction_rows",
-    "reserved_folder",
-    "run_record",
-    "weight_rows",
-    "write_csv",
-]
+__all__ = ["FILES", "RUN_FORMAT", "RunFolder", "end_checksum", "is_run", "open_run"]
 
 
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
@@ -111,26 +94,55 @@ class RunFolder:
         except ModelFileError:
             return None
 
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The content of run.json; empty for a model file alone, or if it cannot be read."""
+        return {} if self.folder is None else read_record(self.folder)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """The results in run.json; empty if there are none."""
+        found = self.record.get("found")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the files in run.json; empty if there are none."""
+        written = self.record.get("files")
+        return written if isinstance(written, dict) else {}
+
+    def check_written(self, *names: str) -> None:
+        """Raise ModelFileError if a file is not that of the run, by the checksums in run.json."""
+        for name in names:
+            file = Path(self.folder or "") / name
+            if file.is_file() and end_checksum(file) != self.checksums.get(name):
+                raise MixedFilesError(
+                    f"{file}: expected the file of the run that {RUN} describes, found that of "
+                    "another run; fit again"
+                )
+
     def check_one_run(self) -> None:
         """Raise ModelFileError if the model and its inputs are files of different runs.
 
         By the checksums in run.json; for a run without these, by sources and items.
         """
-        if self.folder is None:
-            return
-        try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            written = {name: record["files"][name] for name in (MODEL, INPUTS)}
-        except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        if {MODEL, INPUTS} <= self.checksums.keys():
+            self.check_written(MODEL, INPUTS)
+        elif self.folder is not None:
             self.readable_inputs()
-            return
-        for name, checksum in written.items():
-            file = self.folder / name
-            if file.is_file() and end_checksum(file) != checksum:
-                raise MixedFilesError(
-                    f"{file}: expected the file of the run that {RUN} describes, found that of "
-                    "another run; fit again"
-                )
+
+    def prediction_rows(self) -> list[list[str]]:
+        """Return the rows of predictions.csv; ModelFileError if it is not that of the model."""
+        file = Path(self.folder or "") / PREDICTIONS
+        self.check_written(PREDICTIONS)
+        try:
+            with open(file, newline="", encoding="utf-8") as opened:
+                rows = list(csv.reader(opened))
+        except (OSError, ValueError, csv.Error) as error:
+            raise ModelFileError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        if [row[0] for row in rows[1:] if row] != self.item_ids:
+            raise MixedFilesError(f"{file}: expected a row per item of {MODEL}; fit again")
+        return rows
 
     @property
     def item_ids(self) -> list[str]:
@@ -159,23 +171,15 @@ class RunFolder:
 
     def labels_left_out(self) -> dict[str, str]:
         """Return given labels not used for learning, by item; none for a model file alone."""
-        if self.folder is None:
-            return {}
-        try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            return {item: label for label, item in record["found"]["labels_left_out"].items()}
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-            return {}
+        found = self.found.get("labels_left_out")
+        return {item: label for label, item in found.items()} if isinstance(found, dict) else {}
 
     def accuracy(self) -> float | None:
         """Return the estimated accuracy; None without one, or for a model file alone."""
-        if self.folder is None:
-            return None
         try:
-            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
-            methods = record["found"]["accuracy"]["methods"]
+            methods = self.found["accuracy"]["methods"]
             return next(float(one["mean"]) for one in methods if one["kind"] == "learned")
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, StopIteration):
+        except (LookupError, ValueError, TypeError, StopIteration):
             return None
 
     def little_data(self, item: Any) -> Iterator[str]:
@@ -204,14 +208,27 @@ class RunFolder:
         """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
         kept = self.readable_inputs()
         sources = () if kept is None else kept.sources
-        classes = getattr(self.model, "classes_", np.empty(0))
-        return EdgePhrases(metric.lengths, sources, classes.tolist())
+        return EdgePhrases(metric.lengths, sources, self.model.learned_.task.class_names)
 
     @property
     def page(self) -> Path | None:
         """The page of the run, if there is one."""
         file = None if self.folder is None else self.folder / REPORT
         return file if file is not None and file.is_file() else None
+
+    def copy_to(self, folder: Path, *, page: bool) -> None:
+        """Copy the files of the run, the page unless `page` is False."""
+        for name in FILES:
+            file = Path(self.folder or "") / name
+            if file.is_file() and (page or name != REPORT):
+                shutil.copyfile(file, folder / name)
+
+    def draw_page(self, on_progress: Callable[[str, float], None] | None = None) -> PageContent:
+        """Return the content of a page of the model alone."""
+        # A loaded stack over edges would be refitted through paths, a hundred times.
+        resamples = None if self.model.stack_.edges is None else 0
+        title = self.source.resolve().stem
+        return page_content(self.model, title=title, n_bootstrap=resamples, on_progress=on_progress)
 
     def read_page(self) -> str | None:
         """Return the HTML of the page, if there is one and it shows the items of this model."""
@@ -232,11 +249,17 @@ class RunFolder:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder holds the record of a run."""
+    return bool(read_record(folder))
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return the content of run.json; empty if it is not the record of a run."""
     try:
         content = json.loads((folder / RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.get("format") == RUN_FORMAT
+        return {}
+    known = isinstance(content, dict) and content.get("format") == RUN_FORMAT
+    return content if known else {}
 
 
 def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
@@ -274,167 +297,3 @@ def end_checksum(file: Path) -> str:
     with open(file, "rb") as opened:
         opened.seek(max(0, os.fstat(opened.fileno()).st_size - END))
         return hashlib.sha256(opened.read()).hexdigest()
-
-
-# -- writing -------------------------------------------------------------------------------------
-
-
-def check_output_folder(folder: Path) -> None:
-    """Raise InputError if a run cannot be written to `folder`, or would replace other files."""
-    other = "name another folder with -o"
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            "expected a folder to write, found a file",
-            argument=folder,
-            remedy="name another with -o",
-        )
-    if folder.is_symlink() and not folder.exists():
-        raise InputError("expected a folder to write, found a broken link", argument=folder)
-    parent = folder if folder.exists() else folder.absolute().parent
-    if not parent.is_dir():
-        raise InputError("the folder does not exist", argument=parent)
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError("no permission to write there", argument=parent, remedy=other)
-    foreign = [name for name in FILES if (folder / name).exists()]
-    if foreign and not is_run(folder):
-        raise InputError(
-            f"contains {foreign[0]}, but no {RUN} of an earlier run",
-            argument=folder,
-            remedy=other,
-        )
-
-
-@contextmanager
-def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
-    """Reserve a folder for a run, until its files are written; InputError if another run has."""
-    with ExitStack() as held:
-        try:
-            reservation = held.enter_context(reserved(out, FILES))
-        except BlockingIOError:
-            raise InputError(
-                "another fit is writing to this folder",
-                argument=out,
-                remedy="wait until it ends, or name another folder with -o",
-            ) from None
-        yield reservation
-
-
-def prediction_rows(
-    model: MixturePredictor,
-    nearest: tuple[Indices, Floats],
-    probabilities: Floats,
-    left_out: Iterable[tuple[str, str]] = (),
-) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv.
-
-    `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
-    probability of the label by `probabilities`, (n, C), which leave out an item's own label
-    (:mod:`metricmix.learning.held_out`); ``prefers`` is the
-    predicted class where it is not the given one. `left_out` are given labels that are not among
-    the classes, each with the id of its item: given as well, with confidence 0. The only label of a
-    class that is kept cannot be judged without itself: ``confidence`` is empty. For a numeric
-    target, `probabilities` are the predictions, (n,), without an item's own target.
-    """
-    if isinstance(model, MetricMixtureRegressor):
-        yield from target_rows(model, nearest, probabilities)
-        return
-    yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
-    given = model.known_.mask
-    labels = np.searchsorted(model.classes_, model.transduction_)
-    predicted = probabilities.argmax(axis=1)
-    others, distances = nearest
-    single = {item: label for label, item in left_out}
-    alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
-    for i, item in enumerate(model.stack_.items.tolist()):
-        is_left_out = item in single
-        misfit = is_left_out or (given[i] and predicted[i] != labels[i] and not alone[i])
-        confidence = 0.0 if is_left_out else probabilities[i, labels[i]]
-        yield (
-            item,
-            single[item] if is_left_out else model.classes_[labels[i]],
-            "yes" if given[i] or is_left_out else "no",
-            "" if alone[i] else f"{confidence:.4f}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-            model.classes_[predicted[i]] if misfit else "",
-        )
-
-
-def target_rows(
-    model: MetricMixtureRegressor, nearest: tuple[Indices, Floats], predicted: Floats
-) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv, for a numeric target."""
-    yield "id", "target", "given", "predicted", "nearest", "distance"
-    given, (others, distances) = model.known_.mask, nearest
-    for i, item in enumerate(model.stack_.items.tolist()):
-        yield (
-            item,
-            f"{model.transduction_[i]:.10g}",
-            "yes" if given[i] else "no",
-            f"{predicted[i]:.10g}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-        )
-
-
-def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per source of weights.csv, from the columns of the weights.
-
-    Cells of intervals are empty where there are none. The effect of a source is its weight here:
-    files are scaled by the means of their sources.
-    """
-    numbers = ("weight", "lower", "upper", "same_sign", "scale")
-    yield "source", *numbers
-    for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
-        yield (name, *("" if value != value else f"{value:.6g}" for value in values))
-
-
-def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as a CSV file in UTF-8."""
-    path.write_text(as_csv(rows), encoding="utf-8", newline="")
-
-
-def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as CSV."""
-    table = [[str(cell) for cell in row] for row in rows]
-    has_return = any("\r" in cell for row in table for cell in row)  # csv would not quote it
-    quoting: Any = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)
-    return text.getvalue()
-
-
-def run_record(
-    command: str | None,
-    arguments: Mapping[str, Any],
-    files: Iterable[str],
-    seconds: Mapping[str, float],
-    found: Mapping[str, Any],
-    written: Path,
-) -> dict[str, Any]:
-    """Return the content of run.json: settings, input files, results and the files `written`."""
-    inputs = []
-    for file in dict.fromkeys(files):
-        with open(file, "rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-            size = os.fstat(opened.fileno()).st_size
-        inputs.append({"file": file, "bytes": size, "sha256": digest})
-    packages = ("metricmix", "numpy", "scipy", "scikit-learn", "numba")
-    return {
-        "format": RUN_FORMAT,
-        "version": 1,
-        "command": command,
-        "arguments": dict(arguments),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
-        "platform": platform.platform(),
-        "inputs": inputs,
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "found": dict(found),
-        "files": {
-            name: end_checksum(written / name) for name in FILES if (written / name).is_file()
-        },
-    }

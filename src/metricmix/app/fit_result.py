@@ -1,0 +1,391 @@
+"""What ``mm.fit`` returns, and ``mm.load`` of a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.app.page import page_html, write_page
+from metricmix.app.page.fit_page import run_page
+from metricmix.app.pipeline.fit_run import (
+    check_output_folder,
+    prediction_rows,
+    reserved_folder,
+    write_run,
+)
+from metricmix.app.pipeline.run_folder import RunFolder, is_run
+from metricmix.atomic import replacing
+from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.specs import graph_names
+from metricmix.dissimilarity.supervised import SupervisedSource
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.exceptions import FileError, InputError, ModelFileError, TooLargeError, warn_caller
+from metricmix.fitting.new_items import FitInputs, attach_relations
+from metricmix.fitting.new_labels import predict_new, remarks_on_new
+from metricmix.fitting.outcome import FitOutcome
+from metricmix.fitting.phrases import EdgePhrases, Reason
+from metricmix.items.cells import did_you_mean
+from metricmix.items.in_memory import labels_of_type, new_items_like
+from metricmix.items.items import Items
+from metricmix.items.tables import texts_of
+from metricmix.learning.explanation import Explanation
+from metricmix.paths.contributions import Contributions
+from metricmix.paths.learned_metric import Metric
+from metricmix.typing import AnyArray
+from metricmix.validation import as_float_array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Connection", "FitResult", "errors_of_arguments"]
+
+OPTIONS = {
+    r"^(.+): (expected symmetric.*; )state that it is directed, or symmetrise it, as .*": (
+        r"\1: \2pass directed=['\1'], or symmetrise it"
+    ),
+    r"^(.+): (.*; )add :directed if": r"\1: \2pass directed=['\1'] if",
+    r"--kind (\S+)=([\w/-]+)": r"kinds={'\1': '\2'}",
+    r"--id (\S+?)(?=[,;)\s]|$)": r"id='\1'",
+    r"--missing (\S+)": r"data.replace(\1, np.nan)",
+    r"--single-labels (\w+)": r"single_labels='\1'",
+    r"--target number": "target=",
+    r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
+    r"--source NAME=\S+": "sources=[...]",
+    r"--edges-per-item( (?=\d))?": "edges_per_item=",
+    r"--(dense|geodesic|only|edges)\b": r"\1=",
+}
+"""Options of the command line in messages, and what they are in Python."""
+
+
+@contextmanager
+def errors_of_arguments() -> Iterator[None]:
+    """Raise errors about files and options as errors about arguments."""
+    try:
+        yield
+    except (FileError, InputError) as error:
+        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
+        raise kind(in_python(str(error))) from None
+
+
+def in_python(text: str) -> str:
+    """Return a message with the options of the command line as arguments of Python.
+
+    >>> in_python("most are numbers (--kind size=number treats that as missing)")
+    "most are numbers (kinds={'size': 'number'} treats that as missing)"
+    """
+    for option, argument in OPTIONS.items():
+        text = re.sub(option, argument, text)
+    return text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult:
+    """The result of a fit.
+
+    Attributes
+    ----------
+    estimator : MixturePredictor
+        The fitted classifier or regressor; `model` is the same with the classes as given.
+    inputs : FitInputs
+        What new items are compared with.
+    found : dict
+        What was found, as in run.json.
+    rows : list of lists of str
+        The header and the rows of predictions.csv.
+    outcome : FitOutcome, optional
+        Everything in detail: `comparison`, `findings`, `notes`; None for a loaded result.
+    run : RunFolder, optional
+        The folder of a loaded result.
+    """
+
+    estimator: MixturePredictor
+    inputs: FitInputs
+    found: dict[str, Any]
+    rows: list[list[str]]
+    outcome: FitOutcome | None = None
+    run: RunFolder | None = None
+
+    @classmethod
+    def of_outcome(cls, outcome: FitOutcome) -> FitResult:
+        """Return the result of a fit."""
+        rows = [[str(cell) for cell in row] for row in prediction_rows(outcome)]
+        inputs = FitInputs.of(outcome.gathered)
+        return cls(outcome.model, inputs, outcome.to_record(), rows, outcome)
+
+    @classmethod
+    def of_folder(cls, run: RunFolder) -> FitResult:
+        """Return the result that a folder holds; ModelFileError if it is damaged."""
+        inputs, rows = run.inputs(), run.prediction_rows()
+        if not {"weights", "headline", "remarks", "label_type"} <= run.found.keys():
+            raise ModelFileError(f"{run.source}: expected the record of a run in run.json")
+        for source, held in zip(inputs.sources, run.model.learned_.whole.sources, strict=True):
+            fresh = source.supervised
+            if isinstance(held, SupervisedSource) and isinstance(fresh, SupervisedSource):
+                held.predictor = fresh.predictor  # explanations of given labels learn without them
+        return cls(run.model, inputs, run.found, rows, run=run)
+
+    @cached_property
+    def model(self) -> MixturePredictor:
+        """The fitted classifier or regressor.
+
+        Its classes are labels as they were given, numbers in the order of their texts.
+        """
+        if not self.found["label_type"]:
+            return self.estimator
+        return self.estimator.with_classes(self.as_given(self.estimator.classes_.tolist()))
+
+    def as_given(self, labels: Sequence[str]) -> AnyArray:
+        """Return labels in the type in which they were given."""
+        return labels_of_type(labels, self.found["label_type"])
+
+    @property
+    def metric(self) -> Metric:
+        """The metric: distances, paths and neighbours of the items, by their ids."""
+        return self.estimator.metric_
+
+    @property
+    def items(self) -> Items:
+        """What was known of the items; of a loaded result, what its sources are computed from."""
+        return self.inputs.items
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """A row per item, by id: its label, whether that was given, and how certain it is.
+
+        Columns ``label``, ``given``, ``confidence``, ``nearest`` (labelled item), ``distance`` (to
+        it) and ``prefers`` (the class that other labels predict, where it is not the given one,
+        else ``""``); for numbers ``target``, ``given``, ``predicted``, ``nearest`` and
+        ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
+        """
+        import pandas as pd
+
+        header, *rows = self.rows
+        frame = pd.DataFrame(rows, columns=header).set_index("id")
+        frame["given"] = frame["given"] == "yes"
+        for name in frame.columns.intersection(["confidence", "distance", "predicted", "target"]):
+            frame[name] = pd.to_numeric(frame[name])
+        if self.found["label_type"]:
+            frame["label"] = self.as_given(frame["label"].tolist())
+            other = (frame["prefers"] != "").to_numpy()
+            preferred = frame["prefers"].to_numpy(dtype=object)
+            preferred[other] = self.as_given(preferred[other].tolist()).tolist()
+            frame["prefers"] = preferred
+        return frame
+
+    @property
+    def weights(self) -> pd.Series[float]:
+        """The weight of each source, largest first."""
+        import pandas as pd
+
+        found = {one["source"]: one["weight"] for one in self.found["weights"]}
+        weights = pd.Series(found, name="weight", dtype=float)
+        return weights.sort_values(ascending=False, kind="stable")
+
+    @property
+    def scoreboard(self) -> pd.DataFrame:
+        """Accuracy (or R²) on held-out labels of the learned metric and of simpler methods."""
+        import pandas as pd
+
+        measure = self.estimator.learned_.task.measures[1]
+        compared = self.found.get(measure)
+        if compared is None:
+            raise InputError(self.found["headline"], argument="scoreboard")
+        columns = ["name", "kind", "mean", "standard_error"]
+        frame = pd.DataFrame(compared["methods"], columns=columns)
+        return frame.rename(columns={"name": "method", "mean": measure}).set_index("method")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was noticed in the data: edges and cells that were dropped, unknown ids, and so on.
+
+        The last ones are notes on the fit.
+        """
+        return tuple(map(in_python, self.found["remarks"]))
+
+    def __repr__(self) -> str:
+        weights = self.weights
+        shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in weights.head(4).items())
+        more = f", {len(weights) - 4} more" if len(weights) > 4 else ""
+        n, known = len(self.items), len(self.estimator.known_.items)
+        return (
+            f"one metric for {n} items, {known} of them labelled\n{self.found['headline']}\n"
+            f"weights: {shown}{more}"
+            + (f"\n{len(self.remarks)} remarks on the data: .remarks" if self.remarks else "")
+        )
+
+    def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
+        """Return why two items are as far apart as they are; of one item, why it has its label."""
+        if b is None:
+            why: Explanation = self.model.explain(a)
+            return why
+        found = self.metric.contributions(a, b)
+        words = EdgePhrases(
+            self.metric.whole.lengths, self.inputs.sources, self.estimator.learned_.task.class_names
+        )
+        return Connection(found, tuple(tuple(words.reasons(u, v)) for u, v in found.path.edges))
+
+    def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
+        """Return the labels (or numbers) of new items: a row per item, by id.
+
+        Parameters
+        ----------
+        new : as `data` of :func:`fit`
+            With the columns of the fit.
+        edges : as in :func:`fit`
+            Edges of new items, to each other and to those of the fit, under the names of the fit;
+            the only graph of the fit needs no name.
+        matrices : (m, n) array, or mapping of names to these
+            Dissimilarities from the new items to those of the fit; the columns of a frame are
+            aligned by id.
+
+        Returns
+        -------
+        DataFrame
+            What ``metricmix predict`` reports about the data, such as unknown ids, is in
+            ``frame.attrs["remarks"]``.
+
+        Warns
+        -----
+        UserWarning
+            If edges are dropped: an id is unknown, or no end is a new item.
+        """
+        import pandas as pd
+
+        inputs, model = self.inputs, self.estimator
+        specs = [source.spec for source in inputs.sources]
+        files = {name: file for file, name in graph_names(specs).items()}
+        given = [spec.name for spec in specs if spec.kind == "matrix"]
+        edges, matrices = by_name("edges", edges, [*files]), by_name("matrices", matrices, given)
+        items, index = new_items_like(inputs.items, new, edges)
+        relations = [(files[name], name, relation) for name, relation in items.relations.items()]
+        graphs, memberships, reports = attach_relations(inputs, items, relations)
+        rows = new_rows(matrices, len(items), self.items.ids)
+        data = NewItemData(items, graphs, rows, memberships)
+        with errors_of_arguments():
+            found = list(predict_new(model, inputs, data))
+        frame = pd.DataFrame(
+            [(one.label, one.confidence, one.nearest, one.distance) for one in found],
+            columns=["label", "confidence", "nearest", "distance"],
+            index=index,
+        )
+        if model.is_numeric:
+            frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
+        elif self.found["label_type"]:
+            frame["label"] = self.as_given(frame["label"].tolist())
+        remarks = remarks_on_new(model, inputs, data, reports)
+        frame.attrs["remarks"] = tuple(map(in_python, remarks))
+        dropped = [report.dropped for report in reports if report.dropped]
+        if dropped:
+            warn_caller("; ".join(dropped), UserWarning)
+        return frame
+
+    def page(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page of the fit, one HTML file that works offline; return its path.
+
+        Of a loaded result, the page in its folder; a page of the model alone if there is none.
+        """
+        if self.outcome is not None:
+            write_page(path, run_page(self.outcome, None, lambda done, total: None))
+        elif self.run is not None:
+            html = self.run.read_page()
+            with replacing(path) as file:
+                file.write((page_html(self.run.draw_page()) if html is None else html).encode())
+        return Path(path)
+
+    def save(
+        self, folder: str | os.PathLike[str], *, page: bool = True, overwrite: bool = False
+    ) -> Path:
+        """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``.
+
+        ``mm.load(folder)`` returns the result again.
+
+        InputError if it holds an earlier result, unless `overwrite` is True, or other files of the
+        same names.
+        """
+        check_output_folder(Path(folder))
+        if is_run(Path(folder)) and not overwrite:
+            raise InputError(
+                "holds an earlier result", argument=folder, remedy="pass overwrite=True"
+            )
+        with reserved_folder(folder) as reservation:
+            if self.outcome is not None:
+                settings = replace(self.outcome.settings, report=page)
+                write_run(replace(self.outcome, settings=settings), reservation)
+            elif self.run is not None:
+                with reservation.replacing() as new:
+                    self.run.copy_to(new, page=page)
+        return Path(folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Connection:
+    """Why two items are as far apart as they are.
+
+    Attributes
+    ----------
+    contributions : Contributions
+        The shortest path, and what each source adds to each of its edges.
+    reasons : tuple of tuples of Reason
+        What the two items of each edge have in common, the most important first.
+    """
+
+    contributions: Contributions
+    reasons: tuple[tuple[Reason, ...], ...]
+
+    def __str__(self) -> str:
+        nodes = self.contributions.nodes
+        lines = [str(self.contributions)]
+        for k, told in enumerate(self.reasons):
+            if told:
+                said = "; ".join(reason.phrase for reason in told)
+                lines.append(f"{nodes[k]} -> {nodes[k + 1]}: {said}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
+    """Return what belongs to new items, by the names of the fit; the only one needs no name."""
+    if given is None:
+        return {}
+    several = (
+        given if isinstance(given, Mapping) else {names[0] if len(names) == 1 else argument: given}
+    )
+    for name in several:
+        if name not in names:
+            expected = did_you_mean(names, str(name)) if names else "none, as in the fit"
+            raise InputError(argument=argument, expected=expected)
+    return dict(several)
+
+
+def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[str, Any]:
+    """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit."""
+    found = {}
+    for name, given in matrices.items():
+        if hasattr(given, "loc"):
+            columns = dict(zip(texts_of(list(given.columns)), range(given.shape[1]), strict=True))
+            missing = [item for item in ids if item not in columns]
+            if missing:
+                raise InputError(
+                    argument=f"matrices[{name!r}]",
+                    expected="a column per item of the fit",
+                    found=f"none for {missing[0]!r}",
+                )
+            given = given.iloc[:, [columns[item] for item in ids]]
+        rows = as_float_array(given, name=f"matrices[{name!r}]")
+        if rows.shape != (m, len(ids)):
+            raise InputError(
+                argument=f"matrices[{name!r}]",
+                expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
+                found=rows.shape,
+            )
+        found[name] = np.asarray(rows, dtype=np.float64)
+    return found
