@@ -15,7 +15,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
-__all__ = ["CellFormat", "Reading", "date_reading", "number_hint", "number_reading"]
+from metricmix.items.cells import is_missing
+
+__all__ = [
+    "CellFormat",
+    "Reading",
+    "date_reading",
+    "is_text",
+    "number_hint",
+    "number_reading",
+    "parse_number",
+]
 
 LONGEST = 40
 """Characters of a cell that may be a number or a date."""
@@ -315,11 +325,16 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
     return f"; most are numbers, but not {odd!r} (--kind {name}=number treats that as missing)"
 
 
-def parse_number(cell: str, decimal: str = ".") -> float | None:
+def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
     """Return a number, perhaps an infinite one; None if it is not written so.
+
+    All numbers in text are parsed here: cells of tables, weights of edges, entries of matrices.
+    Where a comma could be either sign and no column decides, `thousands` is False.
 
     >>> parse_number("1,234.5"), parse_number("1.234,5", ","), parse_number("1.5", ",")
     (1234.5, 1234.5, None)
+    >>> parse_number("1,234", thousands=False), parse_number("1,234", ",", thousands=False)
+    (None, 1.234)
     """
     if "_" in cell:  # Python would read 10_000 as a number
         return None
@@ -328,11 +343,24 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
             return float(cell if decimal == "." else cell.replace(",", ".", 1))
         except ValueError:
             pass
+    if not thousands:
+        return None
     cell = cell.translate(SPACES)
     match = NUMBERS[decimal].fullmatch(cell)
     if match is None:
         return None
     return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
+
+
+def is_text(cell: str) -> bool:
+    """Return whether a cell is neither missing nor a number, with either decimal sign.
+
+    >>> is_text("2,5"), is_text("NA"), is_text("1_000")
+    (False, False, True)
+    """
+    return not is_missing(cell) and all(
+        parse_number(cell, sign, thousands=False) is None for sign in (".", ",")
+    )
 
 
 def split_unit(cell: str) -> tuple[str, str]:
