@@ -118,7 +118,7 @@ def test_lengths_that_are_missing_negative_or_zero(write, text, expected, remark
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("t.nwk", "(a:1,(b:1,a:2):1);", "expected every leaf once, found 'a' twice"),
+        ("t.nwk", "(a:1,(b:1,a:2):1);", "expected every name once, found 'a' at items 0 and 2"),
         ("t.nwk", "(a:1,b:x);", "expected a branch length, found 'x'"),
         ("t.nwk", "(a:1,b:inf);", "expected a branch length, found 'inf'"),
         ("t.nwk", "(a:1,,b:2);", "expected a name for every leaf"),

@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from metricmix.app.ingest.delimited_text import TextTable, parse_number
+from metricmix.app.ingest.delimited_text import TextTable
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing
 from metricmix.items.items import BY_ROW, Items, Origin, check_class_labels
+from metricmix.items.number_formats import parse_number
 
 __all__ = ["items_from_table", "read_items"]
 

@@ -4,8 +4,8 @@
 ``.npy``, ``.npz``    a square array; in an npz the only one there is, or the one called "matrix",
                       with its names in "items" if there are any
 ``.csv``, ``.tsv``,   numbers, with or without names in the first row, the first column or both;
-``.txt``              tabs, semicolons, commas or spaces between; decimal points, or commas where
-                      these do not separate; empty cells and "NA" are missing
+``.txt``              tabs, semicolons, bars, commas or spaces between; decimal points, or commas
+                      where these do not separate; empty cells and "NA" are missing
 ``.phy``,             PHYLIP: the number of items, then a name and its distances for each; square or
 ``.phylip``,          a triangle; names up to the first blank, or of ten characters with blanks in
 ``.dist``             them and no separator behind; with or without replicate counts
@@ -23,6 +23,7 @@ missing entry on the diagonal is 0. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,10 +32,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import file_errors, parse_number, read_delimited
+from metricmix.app.ingest.delimited_text import read_bytes
 from metricmix.app.ingest.matrix_text import (
     check_names,
     check_size,
+    number_or_text,
     read_delimited_matrix,
     write_delimited_matrix,
 )
@@ -44,6 +46,7 @@ from metricmix.app.ingest.phylip import (
     read_phylip,
     write_phylip,
 )
+from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.matching import places_of
 from metricmix.exceptions import (
@@ -52,7 +55,7 @@ from metricmix.exceptions import (
     TooLargeError,
     array_file_errors,
 )
-from metricmix.items.cells import is_missing, quoted
+from metricmix.items.cells import quoted
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats
@@ -172,18 +175,17 @@ def read_cross_matrix(
         matrix = read_matrix(file)
         values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
     elif file.suffix.lower() == ".npy":
-        with file_errors(file):
-            try:
-                values = np.load(file, allow_pickle=False).astype(np.float64)
-            except array_file_errors() as error:
-                raise _damaged(file, "npy", error) from None
+        try:
+            values = np.load(io.BytesIO(read_bytes(file)), allow_pickle=False).astype(np.float64)
+        except array_file_errors() as error:
+            raise _damaged(file, "npy", error) from None
         if values.shape != shape:
             raise MatrixFileError(
                 f"{file}: expected shape {shape}, a row per new item and a column per item of the "
                 f"fit, found {values.shape}"
             )
     else:
-        table = read_delimited(file)
+        table = read_table(file)
         column_of = {name: k for k, name in enumerate(table.rows[0]) if k > 0}
         row_of = {row[0]: k for k, row in enumerate(table.rows) if k > 0}
         for what, ids, found in (("column", columns, column_of), ("row", rows, row_of)):
@@ -193,17 +195,16 @@ def read_cross_matrix(
                     f"{file}: expected a {what} for each of {len(ids)} items, found none for "
                     f"{len(missing)} of them, such as {quoted(missing)}"
                 )
+        signs = ",." if table.decimal_commas else "."
         values = np.empty(shape)
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                cell = table.rows[row_of[row]][column_of[column]]
-                number = parse_number(cell)
-                if number is None or is_missing(cell):
-                    raise MatrixFileError(
-                        f"{table.where(row_of[row], column)}: expected a number, found "
-                        f"{cell[:40]!r}"
-                    )
-                values[i, j] = number
+        for i, j in np.ndindex(shape):
+            k = row_of[rows[i]]
+            cell = table.rows[k][column_of[columns[j]]]
+            values[i, j] = number_or_text(cell, signs)
+            if not np.isfinite(values[i, j]):
+                raise MatrixFileError(
+                    f"{table.where(k, columns[j])}: expected a number, found {cell[:40]!r}"
+                )
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         i, j = np.argwhere(bad)[0].tolist()

@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import open_text
-from metricmix.app.ingest.matrix_text import check_size
+from metricmix.app.ingest.matrix_text import check_names, check_size
 from metricmix.exceptions import MatrixFileError, MissingPackageError
+from metricmix.items.number_formats import parse_number
 from metricmix.typing import Floats
 
 __all__ = ["SUFFIXES", "read_newick", "read_nexus", "tree_distances"]
@@ -54,7 +55,7 @@ def read_newick(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]
     MissingPackageError
         If the reader is not installed.
     """
-    text = _read(source)
+    text = open_text(source).read()
     if text.lstrip().lower().startswith("#nexus"):
         return read_nexus(source)
     newick = _reader("newick", source)
@@ -69,7 +70,7 @@ def read_newick(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]
 
 def read_nexus(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
     """Read the DISTANCES of a NEXUS file, or else its first tree; as :func:`read_newick`."""
-    text = _read(source)
+    text = open_text(source).read()
     if not text.lstrip().lower().startswith("#nexus"):
         if text.lstrip().startswith(("(", "[")):
             return read_newick(source)
@@ -123,13 +124,7 @@ def tree_distances(
     names = [leaf.unquoted_name for leaf in leaves]
     if not all(names):
         raise MatrixFileError(f"{source}: expected a name for every leaf, found a leaf without one")
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise MatrixFileError(
-                f"{source}: expected every leaf once, found {name!r} twice; rename one of them"
-            )
-        seen.add(name)
+    check_names(source, names, len(leaves))
     check_size(source, len(leaves))
     lengths, remarks = _branch_lengths(source, nodes[1:])
     if n_trees > 1:
@@ -161,11 +156,8 @@ def _branch_lengths(source: Path, nodes: list[Any]) -> tuple[dict[int, float], l
         return dict.fromkeys(written, 1.0), ["no branch has a length: each counts 1"]
     lengths, negative = {}, []
     for key, text in given.items():
-        try:
-            length = float(text)
-        except ValueError:
-            length = math.nan
-        if not math.isfinite(length):
+        length = parse_number(str(text), thousands=False)
+        if length is None or not math.isfinite(length):
             raise MatrixFileError(f"{source}: expected a branch length, found {str(text)[:40]!r}")
         if length < 0:
             negative.append(length)
@@ -179,11 +171,6 @@ def _branch_lengths(source: Path, nodes: list[Any]) -> tuple[dict[int, float], l
         least = f", {min(negative):g} the smallest" if len(negative) > 1 else f", {negative[0]:g}"
         remarks.append(f"{len(negative):,} {have} a negative length{least}: counted as 0")
     return lengths, remarks
-
-
-def _read(source: Path) -> str:
-    with open_text(source) as file:
-        return str(file.read())
 
 
 def _reader(name: str, source: Path) -> Any:
