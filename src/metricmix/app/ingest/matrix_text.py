@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
@@ -16,11 +16,11 @@ from metricmix.app.ingest.delimited_text import SPACE, find_delimiter, iterate_r
 from metricmix.exceptions import MatrixFileError, TableFileError
 from metricmix.items.cells import is_missing
 from metricmix.items.number_formats import is_text, parse_number
+from metricmix.items.relation import Matrix
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
 
 __all__ = [
-    "NamedMatrix",
     "NumberParser",
     "check_names",
     "check_size",
@@ -30,8 +30,6 @@ __all__ = [
     "write_delimited_matrix",
 ]
 
-NamedMatrix = tuple[Floats, tuple[str, ...] | None]
-"""Entries, NaN where they are missing, and the names of the items, if the file has them."""
 ENTRY = 24
 """Bytes of memory per entry: the rows, the matrix, and a copy of it."""
 
@@ -124,7 +122,7 @@ def number_or_text(cell: str, signs: str = ",.") -> float:
 # -- delimited text ------------------------------------------------------------------------------
 
 
-def read_delimited_matrix(source: Path) -> NamedMatrix:
+def read_delimited_matrix(source: Path) -> Matrix:
     """Read a table; its shape and its texts tell whether rows and columns have names.
 
     Columns are put into the order of the rows.
@@ -177,7 +175,7 @@ def read_delimited_matrix(source: Path) -> NamedMatrix:
     above, beside = header[in_column:][:n], first[in_row:][:n]
     values = values[in_row:, in_column:][:n, :n].copy()
     if not in_column:
-        return values, tuple(above) if in_row else None
+        return Matrix(values, tuple(above) if in_row else None)
     check_names(source, beside, n, numbers[in_row:])
     if in_row and above != beside:
         column_of = {name: k for k, name in enumerate(above)}
@@ -188,7 +186,7 @@ def read_delimited_matrix(source: Path) -> NamedMatrix:
                     f"found {name!r} in the first column only"
                 )
         values = values[:, [column_of[name] for name in beside]]
-    return values, tuple(beside)
+    return Matrix(values, tuple(beside))
 
 
 def _find_matrix_delimiter(first: Sequence[str]) -> str:
@@ -278,18 +276,14 @@ def find_names(
 
 
 def write_delimited_matrix(
-    delimiter: str,
-) -> Callable[[BinaryIO, Floats, Sequence[str] | None], None]:
-    """Return a function that writes a table; its numbers read back as they were."""
-
-    def write(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> None:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        if items is not None:
-            table.writerow(["", *items])
-        for k, row in enumerate(values):
-            numbers = [repr(value) for value in row.tolist()]
-            table.writerow(numbers if items is None else [items[k], *numbers])
-        text.detach()
-
-    return write
+    file: BinaryIO, values: Floats, items: Sequence[str] | None, delimiter: str = ","
+) -> None:
+    """Write a table; its numbers read back as they were."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    if items is not None:
+        table.writerow(["", *items])
+    for k, row in enumerate(values):
+        numbers = [repr(value) for value in row.tolist()]
+        table.writerow(numbers if items is None else [items[k], *numbers])
+    text.detach()

@@ -13,7 +13,7 @@ different names, a zero diagonal in the file, no other diagonal in the file, rel
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -22,9 +22,10 @@ from typing import BinaryIO
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import open_text
-from metricmix.app.ingest.matrix_text import NamedMatrix, NumberParser, check_size, number_or_text
+from metricmix.app.ingest.matrix_text import NumberParser, check_size, number_or_text
 from metricmix.exceptions import MatrixFileError, TableFileError
 from metricmix.items.number_formats import is_text
+from metricmix.items.relation import Matrix
 from metricmix.typing import Floats
 
 __all__ = [
@@ -85,7 +86,7 @@ class PhylipVariant:
             starts.append(line)
         return starts if line == len(lines) else []
 
-    def read(self, lines: Lines, rows: Sequence[int], parser: NumberParser) -> NamedMatrix | None:
+    def read(self, lines: Lines, rows: Sequence[int], parser: NumberParser) -> Matrix | None:
         """Return matrix and names; None if a name of ten characters seems to hold distances.
 
         Row k is on the lines from `rows[k]` up to `rows[k + 1]`. A name seems to hold distances if
@@ -102,13 +103,7 @@ class PhylipVariant:
             if not name or "\t" in name or len(inside) > 1 or "." in "".join(inside):
                 return None
             names.append(name)
-            try:
-                parsed = [parser.parse(number, words, 2)]
-            except TableFileError:
-                whole = line.split()[0]
-                if words and len(whole) > NAME_LENGTH and RUNS_INTO_NUMBER.search(words[0]):
-                    raise _runs_into_number(parser.source, number, whole) from None
-                raise
+            parsed = [parser.parse(number, words, 2)]
             for number, line in lines[start + 1 : stop]:
                 words += line.split()
                 parsed.append(parser.parse(number, line.split(), 1))
@@ -128,10 +123,10 @@ class PhylipVariant:
                 values[k, : len(row)] = row
         if self.part != "square":
             values = np.where(np.tri(n, dtype=bool) == (self.part == "lower"), values, values.T)
-        return values, tuple(names)
+        return Matrix(values, tuple(names))
 
 
-def read_phylip(source: Path) -> NamedMatrix:
+def read_phylip(source: Path) -> Matrix:
     """Read names and distances in the variant that makes the file a matrix.
 
     Raises
@@ -164,79 +159,55 @@ def read_phylip(source: Path) -> NamedMatrix:
             continue
         if reading is None:
             continue
-        values, names = reading
-        is_zero = not np.nan_to_num(np.diagonal(values)).any()
-        order = len(set(names or ())) == n, diagonal and is_zero, is_zero
+        is_zero = not np.nan_to_num(np.diagonal(reading.values)).any()
+        order = len(set(reading.items or ())) == n, diagonal and is_zero, is_zero
         if found is None or order > best:
             best, found = order, reading
         if all(best):
             break
-    if found is None:  # report the variant that fits the most lines
-        raise errors[max(errors)] if errors else explain_misfit(source, n, lines)
+    if found is None:
+        raise explain_misfit(source, n, lines, errors)
     return found
 
 
-def explain_misfit(source: Path, n: int, lines: Lines) -> MatrixFileError | TableFileError:
-    """Return the error of a file that fits no variant: items, numbers, or distances of an item."""
-    errors: list[TableFileError] = []
-    for strict in (False, True):
-        variant = PhylipVariant(strict)
-        parser = NumberParser(source, decimal_commas=False)
-        names: list[str] = []
-        lengths: list[int] = []
-        starts: list[int] = []
-        try:
-            for number, line in lines:
-                name, words = variant.split(line)
-                starts_row = (
-                    len(lines) == n
-                    or not names
-                    or lengths[-1] >= n
-                    or is_text(line.split()[0])
-                    or (strict and not line[0].isspace())
-                )
-                parser.parse(number, words if starts_row else line.split(), 2 if starts_row else 1)
-                if starts_row:
-                    names.append(name)
-                    lengths.append(len(words))
-                    starts.append(number)
-                else:
-                    lengths[-1] += len(line.split())
-        except TableFileError as error:
-            errors.append(error)
-            continue
-        if len(names) != n:
-            return MatrixFileError(
-                f"{source}: expected {n} items, as its first line says, found {len(names)}"
-            )
-        at, expected = _wrong_length(lengths)
-        if lengths[at] == expected - 1 and RUNS_INTO_NUMBER.search(names[at]):
-            return _runs_into_number(source, starts[at], names[at])
+def explain_misfit(
+    source: Path, n: int, lines: Lines, errors: Mapping[int, TableFileError]
+) -> MatrixFileError | TableFileError:
+    """Return the error of a file that fits no variant: items, numbers, or distances of an item.
+
+    `errors` are those of variants whose rows fit, by line; the last line is most likely wrong.
+    """
+    strict = any(is_text(word) for _, line in lines for word in line.split()[1:])
+    rows: list[tuple[int, str]] = []
+    lengths: list[int] = []
+    for number, line in lines:
+        if len(lines) == n or not rows or is_text(line.split()[0]):
+            name, words = PhylipVariant(strict).split(line)
+            rows.append((number, name))
+            lengths.append(len(words))
+        else:
+            lengths[-1] += len(line.split())
+    if len(rows) != n and not errors:
         return MatrixFileError(
-            f"{source}, line {starts[at]}: expected {expected} distances of {names[at]!r}, item "
-            f"{at + 1} of {n}, found {lengths[at]}"
+            f"{source}: expected {n} items, as its first line says, found {len(rows)}"
         )
-    return errors[0]
-
-
-def _runs_into_number(source: Path, line: int, word: str) -> TableFileError:
-    """Return the error of a name without a separator behind it."""
-    return TableFileError(
-        f"{source}, line {line}: the name runs into the first number ({word!r}); put a space "
-        "between them"
+    variants = (PhylipVariant(strict, *part, twice) for twice in (False, True) for part in PARTS)
+    fitting = (variant for variant in variants if variant.row_length(0, n) == lengths[0])
+    intended = next(fitting, PhylipVariant(strict))
+    expected = [intended.row_length(k, n) for k in range(len(rows))]
+    at = next((k for k in range(len(rows)) if lengths[k] != expected[k]), -1)
+    number, name = rows[at]
+    if at >= 0 and lengths[at] == expected[at] - 1 and RUNS_INTO_NUMBER.search(name):
+        return TableFileError(
+            f"{source}, line {number}: the name runs into the first number ({name!r}); put a space "
+            "between them"
+        )
+    if errors:
+        return errors[max(errors)]
+    return MatrixFileError(
+        f"{source}, line {number}: expected {expected[at]} distances of {name!r}, item "
+        f"{at % n + 1} of {n}, found {lengths[at]}"
     )
-
-
-def _wrong_length(lengths: Sequence[int]) -> tuple[int, int]:
-    """Return a row of wrong length and the expected one; the first row tells the variant."""
-    n = len(lengths)
-    variants = (
-        PhylipVariant(False, *part, replicates) for replicates in (False, True) for part in PARTS
-    )
-    intended = next((v for v in variants if v.row_length(0, n) == lengths[0]), PhylipVariant(False))
-    expected = [intended.row_length(k, n) for k in range(n)]
-    at = next((k for k in range(n) if lengths[k] != expected[k]), n - 1)
-    return at, expected[at]
 
 
 def looks_like_phylip(source: Path) -> bool:
