@@ -7,6 +7,7 @@ numbers are of the same order.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ __all__ = [
     "is_text",
     "number_hint",
     "number_reading",
+    "parse_cell",
     "parse_number",
 ]
 
@@ -352,15 +354,21 @@ def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> fl
     return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
 
 
-def is_text(cell: str) -> bool:
-    """Return whether a cell is neither missing nor a number, with either decimal sign.
+def parse_cell(cell: str, signs: str = ",.") -> float:
+    """Return a number with one of the decimal signs, NaN if it is missing, inf if it is a text.
 
-    >>> is_text("2,5"), is_text("NA"), is_text("1_000")
-    (False, False, True)
+    >>> parse_cell("2,5"), parse_cell("NA"), parse_cell("1_000"), parse_cell("2,5", ".")
+    (2.5, nan, inf, inf)
     """
-    return not is_missing(cell) and all(
-        parse_number(cell, sign, thousands=False) is None for sign in (".", ",")
-    )
+    if is_missing(cell):
+        return math.nan
+    parsed = (parse_number(cell, sign, thousands=False) for sign in signs)
+    return next((value for value in parsed if value is not None), math.inf)
+
+
+def is_text(cell: str) -> bool:
+    """Return whether a cell is neither missing nor a finite number."""
+    return math.isinf(parse_cell(cell))
 
 
 def split_unit(cell: str) -> tuple[str, str]:

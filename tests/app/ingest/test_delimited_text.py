@@ -17,10 +17,10 @@ from metricmix.app.ingest.delimited_text import (
     open_text,
     suffix_of,
 )
-from metricmix.app.ingest.matrix_text import NumberParser, number_or_text
+from metricmix.app.ingest.matrix_text import NumberParser
 from metricmix.app.ingest.table_files import read_table
 from metricmix.items.cells import is_missing, stem_of
-from metricmix.items.number_formats import is_text
+from metricmix.items.number_formats import is_text, parse_cell
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_nul_characters(write, content) -> None:
 
 def test_cells() -> None:
     assert all(is_missing(cell) for cell in ("", " NA ", "NaN", "n/a", "null", "None", "?", "-"))
-    assert [number_or_text(cell) for cell in ("1.5", "1,5", " 2 ", "-3e2")] == [1.5, 1.5, 2, -300]
+    assert [parse_cell(cell) for cell in ("1.5", "1,5", " 2 ", "-3e2")] == [1.5, 1.5, 2, -300]
     assert all(is_text(cell) for cell in ("a", "1_000", "1,234,5", "0x1"))
-    assert all(number_or_text(cell) == math.inf for cell in ("a", "1_000", "1,234,5", "0x1"))
-    assert math.isnan(number_or_text("NA"))
+    assert all(parse_cell(cell) == math.inf for cell in ("a", "1_000", "1,234,5", "0x1"))
+    assert math.isnan(parse_cell("NA"))
     assert not is_text("NA")
 
 

@@ -13,7 +13,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -30,7 +29,6 @@ __all__ = [
     "read_bytes",
     "read_delimited",
     "suffix_of",
-    "text_encoding",
 ]
 
 DELIMITERS = "\t;|,"
@@ -42,8 +40,8 @@ CHARACTER = re.compile(
 """A character of UTF-8 beyond ASCII."""
 SNIFFED_LINES = 20
 """Lines from which the delimiter of a table is inferred."""
-MEMORY_PER_BYTE = 10
-"""Bytes of memory per byte of text: a short cell is a Python object of about 50 bytes."""
+PER_BYTE_OF_TABLE, PER_BYTE_OF_TEXT = 10, 2
+"""Bytes of memory per byte of a file: a short cell is a Python object of about 50 bytes."""
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -58,7 +56,7 @@ def suffix_of(source: Path) -> str:
     return (source.with_suffix("") if source.suffix.lower() == ".gz" else source).suffix.lower()
 
 
-def read_bytes(source: Path) -> bytes:
+def read_bytes(source: Path, memory_per_byte: int = PER_BYTE_OF_TABLE) -> bytes:
     """Return the content of a file, decompressed if it is gzip.
 
     Raises
@@ -66,7 +64,7 @@ def read_bytes(source: Path) -> bytes:
     TableFileError
         If it cannot be read, or is a damaged gzip file.
     TooLargeError
-        If a file of this size does not fit into memory.
+        If so much memory per byte of the file is not available.
     """
     try:
         with open(source, "rb") as file:
@@ -76,7 +74,7 @@ def read_bytes(source: Path) -> bytes:
                 file.seek(max(0, size - 4))
                 size = max(size, int.from_bytes(file.read(4), "little"))
             check_room(
-                MEMORY_PER_BYTE * size,
+                memory_per_byte * size,
                 what="reading the file",
                 instead="leave out rows or columns",
                 argument=str(source),
@@ -89,20 +87,20 @@ def read_bytes(source: Path) -> bytes:
         raise TableFileError(f"{source}: {error.strerror or error}") from None
 
 
-def text_encoding(source: Path, content: bytes) -> str:
-    """Return the encoding of a text: UTF-16 by its byte order mark, UTF-8, or else Windows-1252.
+def open_text(source: Path, content: bytes | None = None) -> TextIO:
+    """Return a text to read from, in UTF-16 with a byte order mark, UTF-8, or else Windows-1252.
 
-    Raises TableFileError with the line where UTF-8 is damaged, or has a NUL character.
+    `content` is that of the file, if it was read before. Raises TableFileError as
+    :func:`read_bytes` does, and with the line where UTF-8 is damaged or has a NUL character.
     """
+    content = read_bytes(source, PER_BYTE_OF_TEXT) if content is None else content
     utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if utf16 else "utf-8-sig"
+    if not utf16 and CHARACTER.search(content) is None and not content.isascii():
+        encoding = "cp1252"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        if not utf16 and CHARACTER.search(content) is None:
-            with suppress(UnicodeDecodeError):  # five bytes have no character there
-                content.decode("cp1252")
-                return "cp1252"
         line = content.count(b"\n", 0, error.start) + 1
         raise TableFileError(
             f"{source}, line {line}: expected UTF-8 text, found invalid bytes; save the file as "
@@ -110,21 +108,11 @@ def text_encoding(source: Path, content: bytes) -> str:
         ) from None
     if "\0" in text:
         raise TableFileError(
-            f"{source}, line {text.count(chr(10), 0, text.index(chr(0))) + 1}: expected text, "
-            "found a NUL character, as in binary files and in UTF-16 without a byte order mark; "
-            "save the file as UTF-8 text"
+            f"{source}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: expected text, found "
+            "a NUL character, as in binary files and in UTF-16 without a byte order mark; save the "
+            "file as UTF-8 text"
         )
-    return encoding
-
-
-def open_text(source: Path, content: bytes | None = None) -> TextIO:
-    """Return a text in UTF-8, UTF-16 or Windows-1252, compressed by gzip or not, to read from.
-
-    `content` is that of the file, if it was read before. Raises TableFileError as
-    :func:`read_bytes` and :func:`text_encoding` do.
-    """
-    content = read_bytes(source) if content is None else content
-    return io.TextIOWrapper(io.BytesIO(content), text_encoding(source, content), newline="")
+    return io.TextIOWrapper(io.BytesIO(content), encoding, newline="")
 
 
 def find_delimiter(lines: Iterable[str]) -> str | None:

@@ -33,11 +33,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import read_bytes
+from metricmix.app.ingest.delimited_text import PER_BYTE_OF_TEXT, read_bytes
 from metricmix.app.ingest.matrix_text import (
     check_names,
     check_size,
-    number_or_text,
     read_delimited_matrix,
     write_delimited_matrix,
 )
@@ -58,6 +57,7 @@ from metricmix.exceptions import (
     array_file_errors,
 )
 from metricmix.items.cells import quoted
+from metricmix.items.number_formats import parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats
@@ -176,7 +176,9 @@ def read_cross_matrix(
         values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
     elif file.suffix.lower() == ".npy":
         try:
-            values = np.load(io.BytesIO(read_bytes(file)), allow_pickle=False).astype(np.float64)
+            values = np.load(
+                io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT)), allow_pickle=False
+            ).astype(np.float64)
         except array_file_errors() as error:
             raise _damaged(file, "npy", error) from None
         if values.shape != shape:
@@ -200,7 +202,7 @@ def read_cross_matrix(
         for i, j in np.ndindex(shape):
             k = row_of[rows[i]]
             cell = table.rows[k][column_of[columns[j]]]
-            values[i, j] = number_or_text(cell, signs)
+            values[i, j] = parse_cell(cell, signs)
             if not np.isfinite(values[i, j]):
                 raise MatrixFileError(
                     f"{table.where(k, columns[j])}: expected a number, found {cell[:40]!r}"

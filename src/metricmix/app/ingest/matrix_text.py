@@ -14,8 +14,7 @@ import numpy as np
 
 from metricmix.app.ingest.delimited_text import SPACE, find_delimiter, iterate_rows, open_text
 from metricmix.exceptions import MatrixFileError, TableFileError
-from metricmix.items.cells import is_missing
-from metricmix.items.number_formats import is_text, parse_number
+from metricmix.items.number_formats import is_text, parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
@@ -25,7 +24,6 @@ __all__ = [
     "check_names",
     "check_size",
     "find_names",
-    "number_or_text",
     "read_delimited_matrix",
     "write_delimited_matrix",
 ]
@@ -89,7 +87,7 @@ class NumberParser:
             numbers = np.array(cells, dtype=np.float64)
         except ValueError:
             signs = ",." if self.decimal_commas else "."
-            numbers = np.array([number_or_text(cell, signs) for cell in cells])
+            numbers = np.array([parse_cell(cell, signs) for cell in cells])
         where = f"{self.source}, line {line}, column "
         for k in np.flatnonzero(np.isinf(numbers))[:1].tolist():
             cell = cells[k].strip()[:40]
@@ -109,14 +107,6 @@ class NumberParser:
                     "commas or decimal points"
                 )
         return numbers
-
-
-def number_or_text(cell: str, signs: str = ",.") -> float:
-    """Return a number with one of the decimal signs, NaN if it is missing, inf if it is a text."""
-    if is_missing(cell):
-        return np.nan
-    parsed = (parse_number(cell, sign, thousands=False) for sign in signs)
-    return next((value for value in parsed if value is not None), np.inf)
 
 
 # -- delimited text ------------------------------------------------------------------------------
@@ -159,8 +149,8 @@ def read_delimited_matrix(source: Path) -> Matrix:
     values = np.empty((len(numbers), width))
     if rows:
         values[1:, 1:] = rows
-    values[:, 0] = list(map(number_or_text, first))
-    values[0] = list(map(number_or_text, header))
+    values[:, 0] = list(map(parse_cell, first))
+    values[0] = list(map(parse_cell, header))
     header, first = [cell.strip() for cell in header], [cell.strip() for cell in first]
     in_row, in_column, n = find_names(header, first, values)
     if not n:

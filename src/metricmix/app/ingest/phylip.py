@@ -22,9 +22,9 @@ from typing import BinaryIO
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import open_text
-from metricmix.app.ingest.matrix_text import NumberParser, check_size, number_or_text
+from metricmix.app.ingest.matrix_text import NumberParser, check_size
 from metricmix.exceptions import MatrixFileError, TableFileError
-from metricmix.items.number_formats import is_text
+from metricmix.items.number_formats import is_text, parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.typing import Floats
 
@@ -99,7 +99,7 @@ class PhylipVariant:
         for k, (start, stop) in enumerate(pairwise(rows)):
             number, line = lines[start]
             name, words = self.split(line)
-            inside = [word for word in name.split()[1:] if np.isfinite(number_or_text(word))]
+            inside = [word for word in name.split()[1:] if np.isfinite(parse_cell(word))]
             if not name or "\t" in name or len(inside) > 1 or "." in "".join(inside):
                 return None
             names.append(name)
