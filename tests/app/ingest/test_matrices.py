@@ -32,6 +32,7 @@ TEXTS = {
     "padded.csv": " 0 , 1.5, 2.25\n1.5 ,0,3\n2.25,3,0\n\n",
     "trailing_lower.csv": "0,,,\n1.5,0,,\n2.25,3,0,\n",
     "trailing_strictly_lower.csv": ",,,\n1.5,,,\n2.25,3,,\n",
+    "trailing_left_behind.csv": ",1.5,2.25,\n,,3,\n,,,\n,,,\n",
     "upper_left_behind.csv": "0,1.5,2.25\n,0,3\n,,0\n,,\n",
     "lower.csv": "0,,\n1.5,0,\n2.25,3,0\n",
     "strictly_lower.csv": ",,\n1.5,,\n2.25,3,\n",

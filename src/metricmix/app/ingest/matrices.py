@@ -175,10 +175,9 @@ def read_cross_matrix(
         matrix = read_matrix(file)
         values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
     elif file.suffix.lower() == ".npy":
+        content = io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT))
         try:
-            values = np.load(
-                io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT)), allow_pickle=False
-            ).astype(np.float64)
+            values = np.load(content, allow_pickle=False).astype(np.float64)
         except array_file_errors() as error:
             raise _damaged(file, "npy", error) from None
         if values.shape != shape:

@@ -219,14 +219,10 @@ def find_names(
 ) -> tuple[bool, bool, int]:
     """Return whether the first row and the first column hold names, and the number of items.
 
-    Names are texts. Numbers are names only if
-
-    - they are in both places, below a text in the corner, or below an empty corner if they are the
-      same ones and the diagonal is known or they count from 0 or 1;
-    - they count from 0 or 1 in the first column, and the diagonal beside them is 0 or missing;
-    - or the table is not square without them.
-
-    A column of separators behind the table and lines of separators below are dropped.
+    A column of separators behind the table and lines of separators below it are dropped. Of all
+    ways to a square these are preferred, in this order: no text is an entry, and no number the
+    corner above the names; the diagonal is 0, else missing; no name is missing, both places have
+    the same ones, and no item without numbers is last; names in both places count from 0 or 1.
 
     Parameters
     ----------
@@ -235,34 +231,30 @@ def find_names(
     values : ndarray (lines, cells)
         All cells as numbers, NaN where missing, inf where they are texts.
     """
-    missing, corner = np.isnan(values), values[0, 0]
-
-    def n_items(in_row: bool, in_column: bool) -> int:
-        n_rows, n_columns = len(first) - in_row, len(header) - in_column
-        if missing[:, -1].all() and (in_row or n_columns > n_rows):
-            n_columns -= 1
-        while n_rows > n_columns and missing[n_rows + in_row - 1].all():
-            n_rows -= 1
-        return n_rows if n_rows == n_columns else 0
-
-    def counts(names: Sequence[str]) -> bool:
-        return [str(k + (names[0] == "1")) for k in range(len(names))] == list(names)
-
-    in_row, in_column = bool(np.isinf(values[0, 1:]).any()), bool(np.isinf(values[1:, 0]).any())
-    layouts = [(False, False)]
-    if in_row or in_column:
-        if not (in_row and in_column and np.isfinite(corner)):
-            layouts.insert(0, (in_row, in_column))
-    else:
-        layouts += [(True, False), (False, True)]
-        if counts(first) and not np.nan_to_num(np.diagonal(values[:, 1:])).any():
-            layouts.insert(0, (False, True))
-        same = sorted(header[1:]) == sorted(first[1:]) != []
-        known = same and not (missing[0, 1:].any() or np.diagonal(missing)[1:].all())
-        if np.isinf(corner) or (np.isnan(corner) and same and (known or counts(first[1:]))):
-            layouts.insert(0, (True, True))
-    found = ((*layout, n) for layout in layouts if (n := n_items(*layout)))
-    return next(found, (False, False, 0))
+    missing = np.isnan(values)
+    best, found = (False, 0, False, False), (False, False, 0)
+    for in_row, in_column in ((False, False), (True, True), (True, False), (False, True)):
+        for dropped in (0, 1) if missing[:, -1].all() else (0,):
+            n = len(header) - in_column - dropped
+            entries = values[in_row:, in_column:][:n, :n]
+            if not 0 < n == len(entries) or not missing[in_row + n :].all():
+                continue
+            diagonal, both = np.diagonal(entries), in_row and in_column
+            above, beside = list(header[in_column:][:n]), list(first[in_row:][:n])
+            is_complete = not (in_row and "" in above) and not (in_column and "" in beside)
+            if both:
+                is_complete &= set(above) == set(beside)
+            elif n > 1:
+                is_complete &= not np.isnan([*entries[-1], *entries[:, -1]]).all()
+            order = (
+                not (np.isinf(entries).any() or (both and np.isfinite(values[0, 0]))),
+                2 * int(not diagonal.any()) or int(np.isnan(diagonal).all()),
+                is_complete,
+                both and n > 2 and above in ([str(k + m) for k in range(n)] for m in (0, 1)),
+            )
+            if not found[2] or order > best:
+                best, found = order, (in_row, in_column, n)
+    return found
 
 
 def write_delimited_matrix(
