@@ -195,6 +195,17 @@ def test_parquet_that_is_none(write) -> None:
         read_items(write("items.parquet", "id,x\na,1\n"))
 
 
+def test_parquet_that_is_damaged(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"id": ["a", "b", "c"]}), tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content[:4] + b"\x0e" * 20 + content[24:])
+    with pytest.raises(TableFileError, match=r"t.parquet: expected a Parquet file, but") as found:
+        read_items(tmp_path / "t.parquet")
+    assert "\n" not in str(found.value)
+
+
 def test_parquet_names_rows(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -39,7 +39,7 @@ __all__ = [
 END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
 WEIGHT_COLUMNS = ("length", "similarity", "weight")
-MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 """What networkx may raise for malformed files, besides its own errors."""
 
 
@@ -273,7 +273,7 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> Relation:
         if np.iscomplexobj(loaded):
             raise ValueError("its numbers are complex")
         matrix = loaded.tocoo()
-    except array_file_errors() as error:
+    except (OSError, *array_file_errors()) as error:
         raise TableFileError(
             f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, but {error}"
         ) from None
@@ -306,7 +306,9 @@ def _parse_weights(cells: Sequence[str], where: Callable[[int], str], decimal: s
     return values
 
 
-def _check_weights(values: Floats, cells: Sequence[Any], where: Callable[[int], str]) -> None:
+def _check_weights(
+    values: Floats, cells: Sequence[str] | Floats, where: Callable[[int], str]
+) -> None:
     """Raise TableFileError unless all values, written as `cells`, are finite and >= 0."""
     bad = np.flatnonzero(~((values >= 0) & np.isfinite(values)))
     if not len(bad):

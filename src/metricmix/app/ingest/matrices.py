@@ -178,7 +178,7 @@ def read_cross_matrix(
         content = io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT))
         try:
             values = np.load(content, allow_pickle=False).astype(np.float64)
-        except array_file_errors() as error:
+        except (OSError, *array_file_errors()) as error:
             raise _damaged(file, "npy", error) from None
         if values.shape != shape:
             raise MatrixFileError(

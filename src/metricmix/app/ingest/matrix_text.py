@@ -126,7 +126,8 @@ def read_delimited_matrix(source: Path) -> Matrix:
     line, header = next(table, (0, []))
     if not header:
         raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
-    numbers, first, rows = [line], [header[0]], []
+    numbers, first = [line], [header[0]]
+    rows: list[Floats] = []
     for line, cells in table:
         if not rows:
             check_size(source, len(cells))

@@ -182,7 +182,7 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
     """Read the first sheet of an Excel workbook as text; cells with formulas have their values."""
     try:
         inside = ZipFile(io.BytesIO(content)).namelist()
-    except array_file_errors():
+    except (OSError, *array_file_errors()):
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found something else"
         ) from None
@@ -198,7 +198,7 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             sheet = book.worksheets[0]
             rows = [[_text_of(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-    except array_file_errors() as error:
+    except (OSError, *array_file_errors()) as error:
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found it damaged "
             f"({' '.join(str(error).split())})"
@@ -225,9 +225,9 @@ def read_parquet(source: Path, content: bytes) -> TextTable:
         if len(index) == 1:
             names = index + [name for name in names if name not in index]
         columns = [list(map(_text_of, table.column(name).to_pylist())) for name in names]
-    except (ValueError, OverflowError) as error:  # all of pyarrow's own are ValueErrors
-        reason = str(error).splitlines()[0]
-        raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
+    except (ValueError, OverflowError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise TableFileError(f"{source}: expected a Parquet file, but {reason[:80]}") from None
     rows = [tuple(names), *zip(*columns, strict=True)]
     return _checked_table(source, rows, range(len(rows)), "row")
 
