@@ -7,6 +7,7 @@ numbers are of the same order.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
-__all__ = ["CellFormat", "Reading", "date_reading", "number_hint", "number_reading"]
+from metricmix.items.cells import is_missing
+
+__all__ = [
+    "CellFormat",
+    "Reading",
+    "date_reading",
+    "is_text",
+    "number_hint",
+    "number_reading",
+    "parse_cell",
+    "parse_number",
+]
 
 LONGEST = 40
 """Characters of a cell that may be a number or a date."""
@@ -315,11 +327,16 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
     return f"; most are numbers, but not {odd!r} (--kind {name}=number treats that as missing)"
 
 
-def parse_number(cell: str, decimal: str = ".") -> float | None:
+def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
     """Return a number, perhaps an infinite one; None if it is not written so.
+
+    All numbers in text are parsed here: cells of tables, weights of edges, entries of matrices.
+    Where a comma could be either sign and no column decides, `thousands` is False.
 
     >>> parse_number("1,234.5"), parse_number("1.234,5", ","), parse_number("1.5", ",")
     (1234.5, 1234.5, None)
+    >>> parse_number("1,234", thousands=False), parse_number("1,234", ",", thousands=False)
+    (None, 1.234)
     """
     if "_" in cell:  # Python would read 10_000 as a number
         return None
@@ -328,11 +345,30 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
             return float(cell if decimal == "." else cell.replace(",", ".", 1))
         except ValueError:
             pass
+    if not thousands:
+        return None
     cell = cell.translate(SPACES)
     match = NUMBERS[decimal].fullmatch(cell)
     if match is None:
         return None
     return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
+
+
+def parse_cell(cell: str, signs: str = ",.") -> float:
+    """Return a number with one of the decimal signs, NaN if it is missing, inf if it is a text.
+
+    >>> parse_cell("2,5"), parse_cell("NA"), parse_cell("1_000"), parse_cell("2,5", ".")
+    (2.5, nan, inf, inf)
+    """
+    if is_missing(cell):
+        return math.nan
+    parsed = (parse_number(cell, sign, thousands=False) for sign in signs)
+    return next((value for value in parsed if value is not None), math.inf)
+
+
+def is_text(cell: str) -> bool:
+    """Return whether a cell is neither missing nor a finite number."""
+    return math.isinf(parse_cell(cell))
 
 
 def split_unit(cell: str) -> tuple[str, str]:

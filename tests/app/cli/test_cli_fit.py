@@ -370,8 +370,8 @@ BAD = {
     ),
     "wrong delimiter": (
         ["t.csv", "--label", "k"],
-        {"t.csv": "id|k|x\na|p|1\n"},
-        "t.csv, line 1: expected cells separated by commas, semicolons or tabs",
+        {"t.csv": "id:k:x\na:p:1\n"},
+        "t.csv, line 1: expected cells separated by commas, semicolons, tabs or |",
     ),
     "ragged lines": (
         ["t.csv", "--label", "k"],

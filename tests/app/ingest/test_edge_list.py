@@ -200,7 +200,6 @@ def test_complex_weights(tmp_path) -> None:
     [
         ("e.json", '[{"person_a": "a", "person_b": "b"}, {"person_a": "b", "person_b": "c"}]'),
         ("e.json", '{"from": ["a", "b"], "to": ["b", "c"]}'),
-        ("e.json", '[["a", "b"], ["b", "c"]]'),
         ("e.csv", '{"source": "a", "target": "b"}\n{"source": "b", "target": "c"}\n'),
         ("e.csv.gz", gzip.compress(b"a,b\nb,c\n", mtime=0)),
     ],

@@ -59,7 +59,7 @@ BAD = {
     "header": ("id,x\n", "expected at least one item under its header"),
     "same name": ("id,x,x\na,1,2\n", "line 1: expected every column once, found 'x' twice"),
     "no name": ("id,,x\na,1,2\n", "line 1: expected a name for every column"),
-    "binary": (b"id,x\0\na,1\n", "expected a table of text, found a binary file"),
+    "binary": (b"id,x\0\na,1\n", "line 1: expected text, found a NUL character"),
 }
 
 
@@ -122,7 +122,7 @@ def test_no_permission(write, monkeypatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     if os.geteuid() == 0:  # who may read everything
-        monkeypatch.setattr("metricmix.app.ingest.delimited_text.open_text", refuse)
+        monkeypatch.setattr("builtins.open", refuse)
     else:
         file.chmod(0)
     with pytest.raises(TableFileError, match=r"items.csv: Permission denied"):

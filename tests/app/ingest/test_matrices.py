@@ -54,7 +54,7 @@ NAMED_TEXTS = {
     "no_corner_left_behind.csv": "a,b,c\na,0,1.5,2.25\nb,1.5,0,3\nc,2.25,3,0\n,,,\n",
     "no_corner_trailing.csv": "a,b,c,\na,0,1.5,2.25,\nb,1.5,0,3,\nc,2.25,3,0,\n",
     "lower_left_behind.csv": "a,b,c,\n,,,\n1.5,,,\n2.25,3,,\n,,,\n",
-    "left_behind.csv": ",a,b,c\na,0,1.5,2.25\nb,1.5,0,3\nc,2.25,3,0\n,,,\n,\n",
+    "left_behind.csv": ",a,b,c\na,0,1.5,2.25\nb,1.5,0,3\nc,2.25,3,0\n,,,\n,,,\n",
     "lower.csv": ",a,b,c\na,,,\nb,1.5,,\nc,2.25,3,\n",
     "lower_rows.csv": "a,,,\nb,1.5,,\nc,2.25,3,\n",
     "remark.csv": "# from, somewhere\n# else\n,a,b,c\na,0,1.5,2.25\nb,1.5,0,3\nc,2.25,3,0\n",
@@ -322,7 +322,7 @@ WRONG = {
     "last_row_short.csv": ("0,1\n1\n", ", line 2: expected 2 cells, as in other lines, found 1"),
     "short_semicolons.csv": ("0;1\n1\n", ", line 2: expected 2 cells, as in other lines, found 1"),
     "one_cell_less.csv": ("0,1,2\n1,0\n2\n", ", line 2: expected 3 cells, as in other lines"),
-    "one_cell_more.csv": ("0\n1,0\n2,3,0\n", ", line 2: expected 3 cells, as in other lines"),
+    "one_cell_more.csv": ("0\n1,0\n2,3,0\n", ", line 1: expected 3 cells, as in other lines"),
     "short_of_names.csv": (
         "id,New York,b\nNew York,0\nb\n",
         ", line 2: expected 3 cells, as in other lines, found 2",
@@ -352,10 +352,10 @@ WRONG = {
     ),
     "mixed.csv": (
         "0;1,5;2.5\n1,5;0;1\n2.5;1;0\n",
-        "expected either decimal commas or decimal points, found both, as in '1,5'",
+        ", line 1, column 2: found '1,5' beside numbers with decimal points; write either",
     ),
     "thousands.tsv": ("0\t1,234,5\n1,234,5\t0\n", ", line 1, column 2: expected a number"),
-    "zero.csv": ("0,\x00\n1,0\n", ", line 1, column 2: expected a number"),
+    "zero.csv": ("0,\x00\n1,0\n", ", line 1: expected text, found a NUL character"),
     "quote.csv": (
         '0,1\n"1,0\n' + "x" * 200_000,
         ": expected a table, but field larger than field limit",

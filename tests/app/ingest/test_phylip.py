@@ -1,4 +1,4 @@
-"""PHYLIP distance files: every variant gives the same matrix, and ambiguous files are refused."""
+"""PHYLIP distance files: every variant gives the same matrix."""
 
 from __future__ import annotations
 
@@ -132,22 +132,19 @@ def test_rows_of_one_item(tmp_path):
         assert read(tmp_path, text).values.tolist() == [[0.0]]
 
 
-AMBIGUOUS = {
-    "name or distance": "2\nab\ncdefghijkl12 5\n",
-    "name or diagonal": "2\nAlpha 1\nBeta 2    0.3\n",
-    "two names, two diagonals": "3\nAlpha 1\nBeta 2    5\nGamma 3   6 7\n",
+EITHER = {
+    "2\nab\ncdefghijkl12 5\n": (("ab", "cdefghijkl12"), 5),
+    "2\nAlpha 1\nBeta 2    0.3\n": (("Alpha 1", "Beta 2"), 0.3),
+    "2\nAlphabetic0.0\nBetamaxima5 0.0\n": (("Alphabetic", "Betamaxima"), 5),
+    "2\nAlpha 0\nBeta 2    0\n": (("Alpha", "Beta"), 2),
 }
 
 
-@pytest.mark.parametrize("text", AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_ambiguous(text, tmp_path):
-    with pytest.raises(MatrixFileError) as caught:
-        read(tmp_path, text)
-    said = str(caught.value)
-    assert "distances.phy: expected one way to read the file, found two: as names" in said
-    assert "names of ten characters" in said
-    assert "names up to the first blank" in said
-    assert "\n" not in said
+@pytest.mark.parametrize("text", EITHER)
+def test_a_name_ends_at_the_first_blank_unless_the_diagonal_says_otherwise(text, tmp_path):
+    names, distance = EITHER[text]
+    found = read(tmp_path, text)
+    assert (found.items, found.values[0, 1]) == (names, distance)
 
 
 WRONG = {
@@ -195,10 +192,6 @@ def test_commands(tmp_path):
     folder = str(tmp_path / "out")
     result = CliRunner().invoke(main, ["fit", str(table), *options, "--no-report", "-o", folder])
     assert result.exit_code == 0, result.output
-    file.write_text(AMBIGUOUS["name or diagonal"])
-    result = CliRunner().invoke(main, ["check", str(file)])
-    assert result.exit_code == 2
-    assert "found two" in result.output
 
 
 @pytest.mark.parametrize("names", [name for name in NAMES if name != "numbers after blanks"])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import TextTable, file_errors, open_bytes, suffix_of
+from metricmix.app.ingest.delimited_text import TextTable, read_bytes, suffix_of
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import (
     InputError,
@@ -23,7 +24,9 @@ from metricmix.exceptions import (
     array_file_errors,
 )
 from metricmix.items.cells import quoted
+from metricmix.items.number_formats import parse_number
 from metricmix.items.relation import Relation
+from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
 __all__ = [
@@ -36,9 +39,7 @@ __all__ = [
 END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
 WEIGHT_COLUMNS = ("length", "similarity", "weight")
-ALONE = 0.05
-"""Share of edges up to which those whose ends have no other edge are rare."""
-MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 """What networkx may raise for malformed files, besides its own errors."""
 
 
@@ -172,7 +173,7 @@ def read_edge_table(
         weight_name = (weight_column or _weight_name(header, weight) or weight_name).lower()
         columns += [header.index(weight_name)] if weight_name in header else []
         unused = tuple(name for k, name in enumerate(table.rows[0]) if k not in columns)
-    elif len(header) > 3:
+    elif not 2 <= len(header) <= 3:
         raise TableFileError(
             f"{table.where(0)}: expected columns source, target and perhaps length or "
             f"similarity, found {len(header)} columns; name them so in the first line, or state "
@@ -180,23 +181,25 @@ def read_edge_table(
         )
     else:
         columns = list(range(len(header)))
-    weights: list[float] | None = [] if len(columns) == 3 and weight != "ignore" else None
-    number_of: dict[str, int] = {}
-    pairs = []
-    for k in range(int(has_header), len(table.rows)):
-        cells = [table.rows[k][column] for column in columns]
-        if not (cells[0] and cells[1]):
+    body = table.rows[has_header:]
+    first, second, *rest = ([row[k] for row in body] for k in columns)
+    for k, pair in enumerate(zip(first, second, strict=True), int(has_header)):
+        if not all(pair):
             raise TableFileError(f"{table.where(k)}: expected two ids, found an empty cell")
-        pairs.append([number_of.setdefault(item, len(number_of)) for item in cells[:2]])
-        if weights is not None:
-            cell = cells[2].replace(",", ".") if table.decimal_commas else cells[2]
-            weights.append(_parse_weight(cell, table.where(k)))
+    ids = dict.fromkeys(chain.from_iterable(zip(first, second, strict=True)))
+    number_of = {item: k for k, item in enumerate(ids)}
+    pairs = [list(map(number_of.__getitem__, cells)) for cells in (first, second)]
+    weights = None
+    if rest and weight != "ignore":
+        commas = table.decimal_commas and any("," in cell for cell in rest[0])
+        sign = "," if commas else "."
+        weights = _parse_weights(rest[0], lambda k: table.where(k + has_header), sign)
     return Relation(
         table.source,
         len(number_of),
         tuple(number_of),
-        np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        None if weights is None else np.array(weights),
+        np.array(pairs, dtype=np.int64).T.copy(),
+        weights,
         "weight" if weight_column is not None else weight_name,
         unused=unused,
         header=tuple(table.rows[0][k] for k in recognised if table.numbers[0]),
@@ -206,35 +209,18 @@ def read_edge_table(
 def _recognised_ends(table: TextTable, items: set[str]) -> tuple[int, ...]:
     """Return the two columns of ends that a header names, none if the first row is an edge.
 
-    JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do. If
-    few do, as where ids are written otherwise, a first row of two cells is a header if these occur
-    nowhere else (:func:`_stands_alone`); as an edge, it would not be used either.
+    JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do.
     """
     first, rest = table.rows[0], table.rows[1:]
     width, is_named = len(first), table.numbers[0] == 0
     if width < 2 or (not is_named and any(cell in items for cell in first)):
         return ()
     hits = np.array([[cell in items for cell in row] for row in rest], bool).reshape(-1, width)
-    few = not 2 * hits.any(axis=1).sum() > len(rest)
-    if not is_named and few and not (items and width == 2 and _stands_alone(first, rest)):
+    if not is_named and 2 * hits.any(axis=1).sum() <= len(rest):
         return ()
     known = 2 * hits.sum(axis=0) > len(rest)
     order = [0, 1] if known[:2].all() else np.argsort(~known, kind="stable")[:2].tolist()
     return tuple(sorted(order))
-
-
-def _stands_alone(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Return whether both cells of a row occur once in a list of edges, as hardly any other does.
-
-    A text above a column of numbers is enough.
-    """
-    times = Counter(cell for row in (first, *rest) for cell in row)
-    if not rest or len(set(first)) < 2 or any(times[cell] > 1 for cell in first):
-        return False
-    alone = sum(times[row[0]] == times[row[1]] == 1 for row in rest)
-    return alone <= ALONE * len(rest) or any(
-        not first[k].isdigit() and all(row[k].isdigit() for row in rest) for k in range(2)
-    )
 
 
 def read_networkx_file(
@@ -249,22 +235,18 @@ def read_networkx_file(
             f"{source}: {kind} needs networkx: pip install 'metricmix[graphs]', or save the edges "
             "as csv"
         ) from None
-    with file_errors(source):
-        try:
-            graph = (
-                networkx.read_graphml(source) if kind == "graphml" else networkx.read_gexf(source)
-            )
-        except (ParseError, networkx.NetworkXException, *MALFORMED) as error:
-            raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
+    content = io.BytesIO(read_bytes(source))
+    try:
+        graph = getattr(networkx, f"read_{kind}")(content)
+    except (ParseError, networkx.NetworkXException, *MALFORMED) as error:
+        raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
     edges = list(graph.edges(data=True))
     name = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
     weights = None
     if name is not None and weight != "ignore":
-        weights = np.array(
-            [
-                _parse_weight(data.get(name, ""), f"{source}, edge {u!r} - {v!r}")
-                for u, v, data in edges
-            ]
+        weights = _parse_weights(
+            [str(data.get(name, "")) for *_, data in edges],
+            lambda k: f"{source}, edge {edges[k][0]!r} - {edges[k][1]!r}",
         )
     number_of = {node: k for k, node in enumerate(graph.nodes)}
     pairs = [(number_of[u], number_of[v]) for u, v, _ in edges]
@@ -283,26 +265,27 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> Relation:
     """Read an adjacency matrix that :func:`scipy.sparse.save_npz` wrote."""
     from scipy.sparse import load_npz
 
-    with file_errors(source), open_bytes(source) as file:
-        try:
-            loaded: Any = load_npz(file)
-            if hasattr(loaded, "check_format"):  # indices in a file may be out of range
-                loaded.check_format(full_check=True)
-            if np.iscomplexobj(loaded):
-                raise ValueError("its numbers are complex")
-            matrix = loaded.tocoo()
-        except array_file_errors() as error:
-            raise TableFileError(
-                f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
-                f"but {error}"
-            ) from None
+    content = io.BytesIO(read_bytes(source))
+    try:
+        loaded: Any = load_npz(content)
+        if hasattr(loaded, "check_format"):  # indices in a file may be out of range
+            loaded.check_format(full_check=True)
+        if np.iscomplexobj(loaded):
+            raise ValueError("its numbers are complex")
+        matrix = loaded.tocoo()
+    except (OSError, *array_file_errors()) as error:
+        raise TableFileError(
+            f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, but {error}"
+        ) from None
     n, n_columns = matrix.shape
     if n != n_columns:
         raise TableFileError(f"{source}: expected a square matrix, found {n} x {n_columns}")
     values = np.asarray(matrix.data, dtype=np.float64)
-    for k in np.flatnonzero(~((values >= 0) & np.isfinite(values)))[:1]:
-        where = f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on"
-        _parse_weight(values[k], where)
+    _check_weights(
+        values,
+        values,
+        lambda k: f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on",
+    )
     is_edge = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
     ends = np.column_stack([matrix.row, matrix.col])[is_edge].astype(np.int64)
     weights = None if weight == "ignore" else values[is_edge]
@@ -315,23 +298,31 @@ def _weight_name(names: Iterable[str], weight: str | None) -> str | None:
     return weight if weight in found else next(iter(found), None)
 
 
-def _parse_weight(cell: Any, where: str) -> float:
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        value = np.nan
-    if not 0 <= value < np.inf:
+def _parse_weights(cells: Sequence[str], where: Callable[[int], str], decimal: str = ".") -> Floats:
+    """Return cells as weights; TableFileError if one is no number >= 0, `where` it is."""
+    parsed = (parse_number(cell, decimal, thousands=False) for cell in cells)
+    values = np.array([np.nan if value is None else value for value in parsed])
+    _check_weights(values, cells, where)
+    return values
+
+
+def _check_weights(
+    values: Floats, cells: Sequence[str] | Floats, where: Callable[[int], str]
+) -> None:
+    """Raise TableFileError unless all values, written as `cells`, are finite and >= 0."""
+    bad = np.flatnonzero(~((values >= 0) & np.isfinite(values)))
+    if not len(bad):
+        return
+    cell = str(cells[bad[0]])[:40]
+    remedy = (
+        "correct it, or if this is a header, call the columns source, target and length or "
+        "similarity"
+    )
+    if re.fullmatch(r"\d+,\d+", cell):
         remedy = (
-            "correct it, or if this is a header, call the columns source, target and length or "
-            "similarity"
+            f"if that is a decimal comma, write {cell.replace(',', '.')}, or separate cells by "
+            "semicolons instead of commas"
         )
-        if re.fullmatch(r"\d+,\d+", str(cell)):
-            point = str(cell).replace(",", ".")
-            remedy = (
-                f"if that is a decimal comma, write {point}, or separate cells by semicolons "
-                "instead of commas"
-            )
-        raise TableFileError(
-            f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}; {remedy}"
-        )
-    return value
+    raise TableFileError(
+        f"{where(int(bad[0]))}: expected a weight, a number >= 0, found {cell!r}; {remedy}"
+    )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from metricmix.app.ingest.delimited_text import TextTable, parse_number
+from metricmix.app.ingest.delimited_text import TextTable
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing
 from metricmix.items.items import BY_ROW, Items, Origin, check_class_labels
+from metricmix.items.number_formats import parse_cell
 
 __all__ = ["items_from_table", "read_items"]
 
@@ -147,12 +149,9 @@ def without(cells: Iterable[str], missing: Sequence[str]) -> tuple[str, ...]:
     ('3', '', '')
     """
     texts = {text.strip() for text in missing}
-    numbers = {x for text in texts if (x := parse_number(text)) is not None}
-    empty = {
-        cell: cell in texts or (bool(numbers) and parse_number(cell) in numbers)
-        for cell in set(cells)
-    }
-    return tuple("" if empty[cell] else cell for cell in cells)
+    numbers = {x for text in texts if not math.isinf(x := parse_cell(text))}
+    empty = {cell for cell in set(cells) if cell in texts or parse_cell(cell) in numbers}
+    return tuple("" if cell in empty else cell for cell in cells)
 
 
 def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:

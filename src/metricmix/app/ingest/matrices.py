@@ -4,8 +4,8 @@
 ``.npy``, ``.npz``    a square array; in an npz the only one there is, or the one called "matrix",
                       with its names in "items" if there are any
 ``.csv``, ``.tsv``,   numbers, with or without names in the first row, the first column or both;
-``.txt``              tabs, semicolons, commas or spaces between; decimal points, or commas where
-                      these do not separate; empty cells and "NA" are missing
+``.txt``              tabs, semicolons, bars, commas or spaces between; decimal points, or commas
+                      where these do not separate; empty cells and "NA" are missing
 ``.phy``,             PHYLIP: the number of items, then a name and its distances for each; square or
 ``.phylip``,          a triangle; names up to the first blank, or of ten characters with blanks in
 ``.dist``             them and no separator behind; with or without replicate counts
@@ -23,15 +23,17 @@ missing entry on the diagonal is 0. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import file_errors, parse_number, read_delimited
+from metricmix.app.ingest.delimited_text import PER_BYTE_OF_TEXT, read_bytes
 from metricmix.app.ingest.matrix_text import (
     check_names,
     check_size,
@@ -44,6 +46,8 @@ from metricmix.app.ingest.phylip import (
     read_phylip,
     write_phylip,
 )
+from metricmix.app.ingest.table_files import read_table
+from metricmix.app.ingest.trees import read_tree
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.matching import places_of
 from metricmix.exceptions import (
@@ -52,7 +56,8 @@ from metricmix.exceptions import (
     TooLargeError,
     array_file_errors,
 )
-from metricmix.items.cells import is_missing, quoted
+from metricmix.items.cells import quoted
+from metricmix.items.number_formats import parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats
@@ -89,7 +94,7 @@ def read_matrix(path: str | os.PathLike[str]) -> Matrix:
     (('Aa', 'Bo'), [[0.0, 5.0], [5.0, 0.0]])
     """
     source = Path(path)
-    read = _format_of(source).read
+    read = READERS[_suffix(source)]
     try:
         found = read(source)
     except OSError as error:
@@ -132,10 +137,8 @@ def write_matrix(
     target = Path(path)
     check_target(target, items)
     try:
-        write = _format_of(target).write
-        assert write is not None
         with replacing(target) as file:
-            write(file, np.asarray(values, np.float64), items)
+            WRITERS[_suffix(target)](file, np.asarray(values, np.float64), items)
     except OSError as error:
         raise MatrixFileError(f"{target}: {error.strerror or error}") from None
 
@@ -146,9 +149,9 @@ def check_target(path: str | os.PathLike[str], items: Sequence[str] | None = Non
     Call it before a long computation.
     """
     target = Path(path)
-    if _format_of(target).write is None:
+    if _suffix(target) in TREES:
         raise MatrixFileError(f"{target}: a tree cannot be written; write csv or phy")
-    if _format_of(target).write is write_phylip:
+    if _suffix(target) in PHYLIP:
         check_phylip_names(target, items)
     if target.is_dir():
         raise MatrixFileError(f"{target}: expected a file to write, found a folder")
@@ -168,22 +171,22 @@ def read_cross_matrix(
     all of them among its leaves.
     """
     file, shape = Path(path), (len(rows), len(columns))
-    if FORMATS.get(file.suffix.lower()) is TREE:
+    if file.suffix.lower() in TREES:
         matrix = read_matrix(file)
         values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
     elif file.suffix.lower() == ".npy":
-        with file_errors(file):
-            try:
-                values = np.load(file, allow_pickle=False).astype(np.float64)
-            except array_file_errors() as error:
-                raise _damaged(file, "npy", error) from None
+        content = io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT))
+        try:
+            values = np.load(content, allow_pickle=False).astype(np.float64)
+        except (OSError, *array_file_errors()) as error:
+            raise _damaged(file, "npy", error) from None
         if values.shape != shape:
             raise MatrixFileError(
                 f"{file}: expected shape {shape}, a row per new item and a column per item of the "
                 f"fit, found {values.shape}"
             )
     else:
-        table = read_delimited(file)
+        table = read_table(file)
         column_of = {name: k for k, name in enumerate(table.rows[0]) if k > 0}
         row_of = {row[0]: k for k, row in enumerate(table.rows) if k > 0}
         for what, ids, found in (("column", columns, column_of), ("row", rows, row_of)):
@@ -193,17 +196,16 @@ def read_cross_matrix(
                     f"{file}: expected a {what} for each of {len(ids)} items, found none for "
                     f"{len(missing)} of them, such as {quoted(missing)}"
                 )
+        signs = ",." if table.decimal_commas else "."
         values = np.empty(shape)
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                cell = table.rows[row_of[row]][column_of[column]]
-                number = parse_number(cell)
-                if number is None or is_missing(cell):
-                    raise MatrixFileError(
-                        f"{table.where(row_of[row], column)}: expected a number, found "
-                        f"{cell[:40]!r}"
-                    )
-                values[i, j] = number
+        for i, j in np.ndindex(shape):
+            k = row_of[rows[i]]
+            cell = table.rows[k][column_of[columns[j]]]
+            values[i, j] = parse_cell(cell, signs)
+            if not np.isfinite(values[i, j]):
+                raise MatrixFileError(
+                    f"{table.where(k, columns[j])}: expected a number, found {cell[:40]!r}"
+                )
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         i, j = np.argwhere(bad)[0].tolist()
@@ -305,47 +307,33 @@ def _write_npz(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> N
 # -- formats by suffix ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Format:
-    """How files with a suffix are read and written, if they are."""
-
-    read: Callable[[Path], Matrix]
-    write: Callable[[BinaryIO, Floats, Sequence[str] | None], None] | None
+def _read_txt(source: Path) -> Matrix:
+    return read_phylip(source) if looks_like_phylip(source) else read_delimited_matrix(source)
 
 
-def _read_text(source: Path) -> Matrix:
-    is_phylip = source.suffix.lower() not in (".csv", ".tsv")
-    if source.suffix.lower() == ".txt":
-        is_phylip = looks_like_phylip(source)
-    return Matrix(*(read_phylip(source) if is_phylip else read_delimited_matrix(source)))
-
-
-def _read_tree(source: Path) -> Matrix:
-    from metricmix.app.ingest import trees
-
-    read = trees.read_nexus if source.suffix.lower() in trees.NEXUS else trees.read_newick
-    values, items, remarks = read(source)
-    return Matrix(values, items, remarks=remarks, is_tree=True)
-
-
-PHYLIP = Format(_read_text, write_phylip)
-TREE = Format(_read_tree, None)
-FORMATS = {
-    ".npy": Format(_read_npy, lambda file, values, items: np.save(file, values)),
-    ".npz": Format(_read_npz, _write_npz),
-    ".csv": Format(_read_text, write_delimited_matrix(",")),
-    ".tsv": Format(_read_text, write_delimited_matrix("\t")),
-    ".txt": Format(_read_text, write_delimited_matrix("\t")),
-    ".phy": PHYLIP,
-    ".phylip": PHYLIP,
-    ".dist": PHYLIP,
-    **dict.fromkeys((".nwk", ".newick", ".tree", ".tre"), TREE),
-    **dict.fromkeys((".nex", ".nexus", ".nxs", ".trees"), TREE),
+PHYLIP = (".phy", ".phylip", ".dist")
+TREES = (".nwk", ".newick", ".tree", ".tre", ".nex", ".nexus", ".nxs", ".trees")
+READERS: dict[str, Callable[[Path], Matrix]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".csv": read_delimited_matrix,
+    ".tsv": read_delimited_matrix,
+    ".txt": _read_txt,
+    **dict.fromkeys(PHYLIP, read_phylip),
+    **dict.fromkeys(TREES, read_tree),
+}
+WRITERS: dict[str, Callable[[BinaryIO, Floats, Sequence[str] | None], None]] = {
+    ".npy": lambda file, values, items: np.save(file, values),
+    ".npz": _write_npz,
+    ".csv": write_delimited_matrix,
+    ".tsv": partial(write_delimited_matrix, delimiter="\t"),
+    ".txt": partial(write_delimited_matrix, delimiter="\t"),
+    **dict.fromkeys(PHYLIP, write_phylip),
 }
 
 
-def _format_of(path: Path) -> Format:
-    found = FORMATS.get(path.suffix.lower())
-    if found is None:
-        raise MatrixFileError(f"{path}: expected a name that ends with {', '.join(FORMATS)}")
-    return found
+def _suffix(path: Path) -> str:
+    """Return the ending of a name; MatrixFileError if no format has it."""
+    if path.suffix.lower() not in READERS:
+        raise MatrixFileError(f"{path}: expected a name that ends with {', '.join(READERS)}")
+    return path.suffix.lower()

@@ -5,42 +5,29 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import (
-    SPACE,
-    NumberParser,
-    find_delimiter,
-    is_text,
-    iterate_rows,
-    open_text,
-    parse_number,
-)
-from metricmix.exceptions import MatrixFileError
-from metricmix.items.cells import is_missing
+from metricmix.app.ingest.delimited_text import SPACE, find_delimiter, iterate_rows, open_text
+from metricmix.exceptions import MatrixFileError, TableFileError
+from metricmix.items.number_formats import is_text, parse_cell
+from metricmix.items.relation import Matrix
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
 
 __all__ = [
-    "Layout",
-    "MatrixRow",
-    "NamedMatrix",
+    "NumberParser",
     "check_names",
     "check_size",
-    "find_layout",
-    "matrix_from_rows",
+    "find_names",
     "read_delimited_matrix",
     "write_delimited_matrix",
 ]
 
-NamedMatrix = tuple[Floats, tuple[str, ...] | None]
-"""Entries, NaN where they are missing, and the names of the items, if the file has them."""
 ENTRY = 24
 """Bytes of memory per entry: the rows, the matrix, and a copy of it."""
 
@@ -59,7 +46,9 @@ def check_names(
                 if lines is not None
                 else f"items {seen[item]} and {k}, counted from 0"
             )
-            raise MatrixFileError(f"{source}: expected every name once, found {item!r} at {where}")
+            raise MatrixFileError(
+                f"{source}: expected every name once, found {item!r} at {where}; rename one of them"
+            )
         seen[item] = k
 
 
@@ -74,47 +63,121 @@ def check_size(source: Path, n: int) -> None:
     )
 
 
+# -- rows of numbers -----------------------------------------------------------------------------
+
+
+class NumberParser:
+    """Parses rows of numbers, missing cells as NaN.
+
+    Where commas do not delimit cells they are decimal signs; but 1,234 beside 0.5 could as well be
+    more than a thousand, and is refused. `line` is the line of the last cells.
+    """
+
+    def __init__(self, source: Path, *, decimal_commas: bool) -> None:
+        self.source, self.decimal_commas, self.line = source, decimal_commas, 0
+        self._comma = ""
+        self._has_point = False
+
+    def parse(self, line: int, cells: Sequence[str], first_column: int) -> Floats:
+        """Return cells as numbers; TableFileError with line and column if one is not finite."""
+        self.line, text = line, "".join(cells)
+        try:
+            if "_" in text:  # Python would read 10_000 as a number
+                raise ValueError
+            numbers = np.array(cells, dtype=np.float64)
+        except ValueError:
+            signs = ",." if self.decimal_commas else "."
+            numbers = np.array([parse_cell(cell, signs) for cell in cells])
+        where = f"{self.source}, line {line}, column "
+        for k in np.flatnonzero(np.isinf(numbers))[:1].tolist():
+            cell = cells[k].strip()[:40]
+            kind = "a finite number" if "inf" in cell.lower() else "a number"
+            raise TableFileError(
+                f"{where}{first_column + k}: expected {kind}, found {cell!r}; leave the cell empty "
+                "if it is unknown"
+            )
+        if self.decimal_commas:
+            self._has_point |= "." in text
+            if "," in text and not self._comma:
+                k = next(k for k, cell in enumerate(cells) if "," in cell)
+                self._comma = f"{where}{first_column + k}: found {cells[k].strip()[:40]!r}"
+            if self._comma and self._has_point:
+                raise TableFileError(
+                    f"{self._comma} beside numbers with decimal points; write either decimal "
+                    "commas or decimal points"
+                )
+        return numbers
+
+
 # -- delimited text ------------------------------------------------------------------------------
 
 
-class MatrixRow(NamedTuple):
-    """A line of a table: its first cell, which may be a name, and the others as numbers."""
+def read_delimited_matrix(source: Path) -> Matrix:
+    """Read a table; its shape and its texts tell whether rows and columns have names.
 
-    line: int
-    first: str
-    others: Floats
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all cells are missing."""
-        return is_missing(self.first) and bool(np.isnan(self.others).all())
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether it starts with a blank cell, and all cells are missing."""
-        return not self.first.strip() and self.is_empty
-
-
-def read_delimited_matrix(source: Path) -> NamedMatrix:
-    """Read a table; its shape and its first row tell whether rows and columns have names."""
-    with open_text(source) as file:
-        text = (line for line in file if line.strip() and not line.startswith("#"))
-        first = [line.rstrip("\r\n") for line in islice(text, 3)]
-        if not first:
-            raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
-        delimiter = _find_matrix_delimiter(first)
-        file.seek(0)
-        parser = NumberParser(source, decimal_commas=delimiter != ",")
-        table = _skip_comments(iterate_rows(file, delimiter), delimiter)
-        header = next(table, None)
-        if header is None:
-            raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
-        rows: list[MatrixRow] = []
-        for line, cells in table:
-            if not rows:
-                check_size(source, len(cells))
-            rows.append(MatrixRow(line, cells[0], parser.parse(line, cells[1:], 2)))
-    return matrix_from_rows(header, rows, parser)
+    Columns are put into the order of the rows.
+    """
+    file = open_text(source)
+    lines = (line for line in file if line.strip() and not line.startswith("#"))
+    delimiter = _find_matrix_delimiter([line.rstrip("\r\n") for line in islice(lines, 3)])
+    file.seek(0)
+    parser = NumberParser(source, decimal_commas=delimiter != ",")
+    table = _skip_comments(iterate_rows(source, file, delimiter), delimiter)
+    line, header = next(table, (0, []))
+    if not header:
+        raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
+    numbers, first = [line], [header[0]]
+    rows: list[Floats] = []
+    for line, cells in table:
+        if not rows:
+            check_size(source, len(cells))
+        numbers.append(line)
+        first.append(cells[0])
+        rows.append(parser.parse(line, cells[1:], 2))
+    widths = Counter([*(len(row) + 1 for row in rows), len(header)])
+    width = max(widths, key=lambda length: (widths[length], length))
+    names = sorted(map(str.strip, header))
+    if len(header) == width - 1 and (
+        any(map(is_text, header))
+        or (all(map(str.isdecimal, names)) and names == sorted(map(str.strip, first[1:])))
+    ):
+        header = ["", *header]  # without a corner, as R writes it; fractions are no names
+    for line, length in zip(numbers, [len(header), *(len(row) + 1 for row in rows)], strict=True):
+        if length != width:
+            raise MatrixFileError(
+                f"{source}, line {line}: expected {width} cells, as in other lines, found {length}"
+            )
+    values = np.empty((len(numbers), width))
+    if rows:
+        values[1:, 1:] = rows
+    values[:, 0] = list(map(parse_cell, first))
+    values[0] = list(map(parse_cell, header))
+    header, first = [cell.strip() for cell in header], [cell.strip() for cell in first]
+    in_row, in_column, n = find_names(header, first, values)
+    if not n:
+        raise MatrixFileError(
+            f"{source}: expected a square matrix, found {len(numbers)} lines of {width} cells"
+        )
+    if not in_row:
+        parser.parse(numbers[0], header[in_column:], 1 + in_column)
+    if not in_column:
+        for line, cell in zip(numbers[in_row:], first[in_row:], strict=True):
+            parser.parse(line, [cell], 1)
+    above, beside = header[in_column:][:n], first[in_row:][:n]
+    values = values[in_row:, in_column:][:n, :n].copy()
+    if not in_column:
+        return Matrix(values, tuple(above) if in_row else None)
+    check_names(source, beside, n, numbers[in_row:])
+    if in_row and above != beside:
+        column_of = {name: k for k, name in enumerate(above)}
+        for name in beside:
+            if name not in column_of:
+                raise MatrixFileError(
+                    f"{source}: expected the same names in the first row and in the first column, "
+                    f"found {name!r} in the first column only"
+                )
+        values = values[:, [column_of[name] for name in beside]]
+    return Matrix(values, tuple(beside))
 
 
 def _find_matrix_delimiter(first: Sequence[str]) -> str:
@@ -152,156 +215,58 @@ def _skip_comments(
     return iter([] if found is None else [found])
 
 
-def matrix_from_rows(
-    header: tuple[int, list[str]], rows: list[MatrixRow], parser: NumberParser
-) -> NamedMatrix:
-    """Return the square of numbers in a table, and the names around it.
+def find_names(
+    header: Sequence[str], first: Sequence[str], values: Floats
+) -> tuple[bool, bool, int]:
+    """Return whether the first row and the first column hold names, and the number of items.
 
-    `header` is the first row with its line number. Columns are put into the order of the rows.
+    A column of separators behind the table and lines of separators below it are dropped. Of all
+    ways to a square these are preferred, in this order: no text is an entry, and no number the
+    corner above the names; the diagonal is 0, else missing; no name is missing, both places have
+    the same ones, and no item without numbers is last; names in both places count from 0 or 1.
+
+    Parameters
+    ----------
+    header, first : sequence of str
+        The first row and the first column.
+    values : ndarray (lines, cells)
+        All cells as numbers, NaN where missing, inf where they are texts.
     """
-    source, (line, cells) = parser.source, header
-    widths = Counter([*(len(row.others) + 1 for row in rows), len(cells)])
-    width = max(widths, key=lambda length: (widths[length], length))
-    while rows and rows[-1].is_blank and len(rows[-1].others) + 1 != width:
-        rows.pop()
-    if len(cells) == width - 1:
-        # A header without a corner, as R writes it; but fractions are no names, nor are numbers
-        # that the first column does not have: then a cell of the first row is missing.
-        numbers = {cell.strip() for cell in cells}
-        if any(map(is_text, cells)) or (
-            all(map(str.isdecimal, numbers)) and numbers == {row.first.strip() for row in rows}
-        ):
-            cells = ["", *cells]
-    lengths = [(row.line, len(row.others) + 1) for row in rows]
-    for number, length in [*lengths, (line, len(cells))]:
-        if length != width:
-            raise MatrixFileError(
-                f"{source}, line {number}: expected {width} cells, as in other lines, found "
-                f"{length}"
+    missing = np.isnan(values)
+    best, found = (False, 0, False, False), (False, False, 0)
+    for in_row, in_column in ((False, False), (True, True), (True, False), (False, True)):
+        for dropped in (0, 1) if missing[:, -1].all() else (0,):
+            n = len(header) - in_column - dropped
+            entries = values[in_row:, in_column:][:n, :n]
+            if not 0 < n == len(entries) or not missing[in_row + n :].all():
+                continue
+            diagonal, both = np.diagonal(entries), in_row and in_column
+            above, beside = list(header[in_column:][:n]), list(first[in_row:][:n])
+            is_complete = not (in_row and "" in above) and not (in_column and "" in beside)
+            if both:
+                is_complete &= set(above) == set(beside)
+            elif n > 1:
+                is_complete &= not np.isnan([*entries[-1], *entries[:, -1]]).all()
+            order = (
+                not (np.isinf(entries).any() or (both and np.isfinite(values[0, 0]))),
+                2 * int(not diagonal.any()) or int(np.isnan(diagonal).all()),
+                is_complete,
+                both and n > 2 and above in ([str(k + m) for k in range(n)] for m in (0, 1)),
             )
-    layout = find_layout(cells, rows)
-    if layout is None:
-        raise MatrixFileError(
-            f"{source}: expected a square matrix, found {len(rows) + 1} lines of {width} cells"
-        )
-    rows = rows[: len(rows) - layout.empty_rows]
-    columns = None
-    if layout.header:
-        columns = [cell.strip() for cell in cells[layout.row_names : width - layout.empty_column]]
-    else:
-        rows = [MatrixRow(line, cells[0], parser.parse(line, cells[1:], 2)), *rows]
-    n = len(rows)
-    values = np.empty((n, n))
-    for k, row in enumerate(rows):
-        if layout.row_names:
-            values[k] = row.others[:n]
-        else:
-            values[k, :1] = parser.parse(row.line, [row.first], 1)
-            values[k, 1:] = row.others[: n - 1]
-    if not layout.row_names:
-        return values, None if columns is None else tuple(columns)
-    names = [row.first.strip() for row in rows]
-    check_names(source, names, n, [row.line for row in rows])
-    if columns is not None and columns != names:
-        column_of = {name: k for k, name in enumerate(columns)}
-        for name in names:
-            if name not in column_of:
-                raise MatrixFileError(
-                    f"{source}: expected the same names in the first row and in the first column, "
-                    f"found {name!r} in the first column only"
-                )
-        values = values[:, [column_of[name] for name in names]]
-    return values, tuple(names)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a table has around its numbers."""
-
-    header: bool
-    """Whether the first row has the names of the columns."""
-    row_names: bool
-    """Whether the first column has the names of the rows."""
-    empty_column: bool = False
-    """Whether all lines end with a delimiter."""
-    empty_rows: int = 0
-    """Number of lines of delimiters only below the matrix, as spreadsheets write them."""
-
-    def plausibility(
-        self, header: Sequence[str], rows: Sequence[MatrixRow]
-    ) -> tuple[bool, int, bool, bool]:
-        """Return a key that is larger for a more plausible layout, by these criteria in order.
-
-        1. No number is text, and no corner is a number.
-        2. The diagonal is zero (2), else missing (1).
-        3. All names are there, the same in both places; no item lacks all numbers.
-        4. The names count from 0 or 1: 1, 2, 3 is rather a header than a row.
-        """
-        rows = rows[: len(rows) - self.empty_rows]
-        first = [header[0], *(row.first for row in rows)]
-        no_text = True
-        if not self.header:
-            no_text = not any(map(is_text, header[self.row_names :]))
-        elif self.row_names:
-            no_text = is_missing(header[0]) or is_text(header[0])
-        if not self.row_names:
-            no_text = no_text and not any(map(is_text, first[self.header :]))
-        diagonal: list[float | None] = []
-        for k in range(self.header, len(first)):
-            column = k - self.header + self.row_names
-            if k == 0 or column == 0:
-                diagonal.append(parse_number(first[k] if column == 0 else header[column]))
-            else:
-                diagonal.append(float(rows[k - 1].others[column - 1]))
-        zeros = 2 * all(value == 0 for value in diagonal)
-        missing = all(value is not None and np.isnan(value) for value in diagonal)
-        above = [cell.strip() for cell in header[self.row_names : len(header) - self.empty_column]]
-        beside = [cell.strip() for cell in first[self.header :]]
-        complete = not (self.header and "" in above) and not (self.row_names and "" in beside)
-        if self.header and self.row_names:
-            complete = complete and set(above) == set(beside)
-        elif rows and not self.empty_column and not self.empty_rows and len(header) > 1:
-            # The last item has no number: rather a line of delimiters only.
-            last = rows[-1].is_empty and all(np.isnan(row.others[-1]) for row in rows)
-            complete = complete and not last
-        counts = [[str(k + start) for k in range(len(above))] for start in (0, 1)]
-        counting = self.header and self.row_names and len(above) > 2 and above in counts
-        return no_text, zeros or int(missing), complete, counting
-
-
-def find_layout(header: Sequence[str], rows: Sequence[MatrixRow]) -> Layout | None:
-    """Return the most plausible layout that makes the numbers a square, None if there is none."""
-    width = len(header)
-    empty = 0
-    while empty < len(rows) and rows[len(rows) - 1 - empty].is_empty:
-        empty += 1
-    ends_empty = (
-        width > 1 and is_missing(header[-1]) and all(np.isnan(row.others[-1]) for row in rows)
-    )
-    square = [
-        layout
-        for empty_rows in range(empty + 1)
-        for empty_column in ((False, True) if ends_empty else (False,))
-        for has_header, named in ((False, False), (True, True), (True, False), (False, True))
-        for layout in [Layout(has_header, named, empty_column, empty_rows)]
-        if width - empty_column - named == len(rows) + 1 - empty_rows - has_header > 0
-    ]
-    return max(square, key=lambda layout: layout.plausibility(header, rows), default=None)
+            if not found[2] or order > best:
+                best, found = order, (in_row, in_column, n)
+    return found
 
 
 def write_delimited_matrix(
-    delimiter: str,
-) -> Callable[[BinaryIO, Floats, Sequence[str] | None], None]:
-    """Return a function that writes a table; its numbers read back as they were."""
-
-    def write(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> None:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        if items is not None:
-            table.writerow(["", *items])
-        for k, row in enumerate(values):
-            numbers = [repr(value) for value in row.tolist()]
-            table.writerow(numbers if items is None else [items[k], *numbers])
-        text.detach()
-
-    return write
+    file: BinaryIO, values: Floats, items: Sequence[str] | None, delimiter: str = ","
+) -> None:
+    """Write a table; its numbers read back as they were."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    if items is not None:
+        table.writerow(["", *items])
+    for k, row in enumerate(values):
+        numbers = [repr(value) for value in row.tolist()]
+        table.writerow(numbers if items is None else [items[k], *numbers])
+    text.detach()

@@ -10,15 +10,15 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from metricmix.app.ingest.delimited_text import (
     TextTable,
-    file_errors,
-    open_bytes,
     open_text,
+    read_bytes,
     read_delimited,
     suffix_of,
 )
@@ -29,18 +29,15 @@ __all__ = ["read_json", "read_parquet", "read_table", "read_workbook"]
 JSON_BEGINS = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(\{\s*[\"}]|\[\s*[\[{\"\]])")
 """How JSON begins, after a byte order mark and without the zeros of UTF-16."""
 OTHER_FORMATS = (
-    (b"\xd0\xcf\x11\xe0", "a workbook of Excel 2003 or older", "save it as .xlsx or CSV"),
-    (b"%PDF-", "a PDF document", "save its table as CSV"),
-    (b"SQLite format 3", "an SQLite database", "export the table as CSV"),
-    (b"ARROW1", "an Arrow (Feather) file", "save it as Parquet or CSV"),
-    (b"\x89HDF", "an HDF5 file", "save the table as Parquet or CSV"),
-    (b"RDX3\n", "an R data file", "save the table with write.csv"),
-    (b"BZh91AY", "a bzip2 file", "unpack it"),
-    (b"\xfd7zXZ", "an xz file", "unpack it"),
-    (b"(\xb5/\xfd", "a zstd file", "unpack it"),
+    (rb"\xd0\xcf\x11\xe0", "a workbook of Excel 2003 or older", "save it as .xlsx or CSV"),
+    (rb"%PDF-", "a PDF document", "save its table as CSV"),
+    (
+        rb"(?i)\s*<(!doctype html|html|head|body|table)\b",
+        "a web page (HTML)",
+        "download the data itself, or save the table as CSV",
+    ),
 )
 """How files of other formats begin, what they are, and what to do."""
-WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|head|body|table)\b", re.IGNORECASE)
 
 
 def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> TextTable:
@@ -60,28 +57,24 @@ def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> Text
     ------
     TableFileError
         If it cannot be read, or is something else: a web page, an old workbook.
+    TooLargeError
+        If it does not fit into memory.
     MissingPackageError
         If pyarrow or openpyxl is needed, and not installed.
     """
     source = Path(path)
-    suffix = suffix_of(source)
-    with file_errors(source), open_bytes(source) as file:
-        head = file.read(1024)
+    suffix, content = suffix_of(source), read_bytes(source)
+    head = content[:1024]
     if suffix == ".parquet" or head.startswith(b"PAR1"):
-        return read_parquet(source)
+        return read_parquet(source, content)
     if suffix in (".xlsx", ".xlsm") or head.startswith(b"PK\x03\x04"):
-        return read_workbook(source)
+        return read_workbook(source, content)
     for beginning, what, remedy in OTHER_FORMATS:
-        if head.startswith(beginning):
+        if re.match(beginning, head):
             raise TableFileError(f"{source}: expected a table, found {what}; {remedy}")
-    if WEB_PAGE.match(head):
-        raise TableFileError(
-            f"{source}: expected a table, found a web page (HTML); download the data itself, or "
-            "save the table as CSV"
-        )
     if suffix in (".json", ".ndjson", ".jsonl") or JSON_BEGINS.match(head.replace(b"\0", b"")):
-        return read_json(source)
-    return read_delimited(source, ids_alone=ids_alone)
+        return read_json(source, content)
+    return read_delimited(source, content, ids_alone=ids_alone)
 
 
 def _text_of(value: Any) -> str:
@@ -95,56 +88,48 @@ def _text_of(value: Any) -> str:
     return str(value).strip()
 
 
-def read_json(source: Path) -> TextTable:
+# -- JSON ----------------------------------------------------------------------------------------
+
+
+def read_json(source: Path, content: bytes) -> TextTable:
     """Read JSON as text, numbers as they are written.
 
     Records may lack keys. Objects in them become columns (``{"size": {"x": 1}}`` is ``size.x``),
     and lists of words or numbers become texts.
     """
-    with file_errors(source), open_text(source) as file:
-        text = file.read().removeprefix("\ufeff")
-    numbers: Sequence[int] | None = None
+    text = open_text(source, content).read()
+    unit = "row"
     try:
-        content = _parse_json(text)
-    except ValueError as error:
-        lines = [(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]
-        content, numbers = [], [k for k, _ in lines]
-        for k, line in lines:
-            try:
-                content.append(_parse_json(line))
-            except ValueError as wrong:
-                if content:
-                    message = f"line {k}: expected JSON in every line, but {wrong}"
-                    raise TableFileError(f"{source}, {message}") from None
-                raise TableFileError(
-                    f"{source}: this is JSON, not CSV, and damaged: {error}"
-                ) from None
+        records = _records_in(source, _parse_json(text))
+        numbers = list(range(1, len(records) + 1))
     except RecursionError:
         raise TableFileError(f"{source}: expected records, found JSON nested too deeply") from None
-    if isinstance(content, dict):
-        content = _records_in(source, content)
-    if not (isinstance(content, list) and content):
-        raise TableFileError(f"{source}: expected a list of records, found other JSON")
-    unit = "row" if numbers is None else "line"
-    if all(isinstance(row, list) for row in content):  # the header is the first
-        if len({len(row) for row in content}) > 1:
-            raise TableFileError(f"{source}: expected lists of equal length, found different ones")
-        rows = [[_json_cell(source, value) for value in row] for row in content]
-        numbers = numbers or range(1, len(rows) + 1)
-        return TextTable(source, tuple(map(tuple, rows)), tuple(numbers), unit)
-    records = []
-    for k, record in enumerate(content):
-        if not isinstance(record, dict):
-            number = k + 1 if numbers is None else numbers[k]
+    except json.JSONDecodeError as error:
+        unit, records, numbers = "line", [], []
+        for k, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                records.append(_parse_json(line))
+            except (json.JSONDecodeError, RecursionError) as wrong:
+                at, reason = (f", line {k}", wrong) if records else ("", error)
+                raise TableFileError(
+                    f"{source}{at}: expected JSON, a list of records or one in every line, but "
+                    f"{reason}"
+                ) from None
+            numbers.append(k)
+    cells: list[dict[str, str]] = []
+    for number, record in zip(numbers, records, strict=True):
+        try:
+            cells.append(dict(_flattened(record)))
+        except (AttributeError, TypeError):
             raise TableFileError(
-                f"{source}, {unit} {number}: expected a record such as "
+                f"{source}, {unit} {number}: expected a record of words and numbers such as "
                 f'{{"id": "a", "size": 1}}, found {str(record)[:40]!r}'
-            )
-        records.append(dict(_flattened(source, record)))
-    header = tuple(dict.fromkeys(name for record in records for name in record))
-    cells = [tuple(record.get(name, "") for name in header) for record in records]
-    numbers = [0, *(numbers or range(1, len(cells) + 1))]
-    return _checked_table(source, [header, *cells], numbers, unit)
+            ) from None
+    header = tuple(dict.fromkeys(name for record in cells for name in record))
+    rows = [tuple(record.get(name, "") for name in header) for record in cells]
+    return _checked_table(source, [header, *rows], [0, *numbers], unit)
 
 
 def _parse_json(text: str) -> Any:
@@ -152,65 +137,52 @@ def _parse_json(text: str) -> Any:
     return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
 
 
-def _records_in(source: Path, content: Mapping[str, Any]) -> list[Any]:
-    """Return the records of a JSON object: of columns, or of one list."""
-    lists = {name: value for name, value in content.items() if isinstance(value, list)}
-    tables = [name for name in lists if lists[name] and isinstance(lists[name][0], dict)]
+def _records_in(source: Path, content: Any) -> list[Any]:
+    """Return the records of JSON: a list of them, alone or in an object, or columns, or one."""
+    if not isinstance(content, dict):
+        return content if isinstance(content, list) else [content]
+    if content and all(isinstance(column, dict) for column in content.values()):
+        keys = list(dict.fromkeys(key for column in content.values() for key in column))
+        index = {} if keys == [str(k) for k in range(len(keys))] else {"": keys}
+        content = index | {name: list(map(content[name].get, keys)) for name in content}
+    lists = [value for value in content.values() if isinstance(value, list)]
+    tables = [value for value in lists if value and isinstance(value[0], dict)]
     if len(tables) == 1:
-        return list(lists[tables[0]])
-    if len(tables) > 1:
+        return tables[0]
+    if not tables and len(lists) < len(content):
+        return [content]
+    if tables or len(set(map(len, lists))) != 1:
         raise TableFileError(
-            f"{source}: expected one list of records, found {len(tables)}: {', '.join(tables)}; "
-            "save one of them as a separate file"
+            f"{source}: expected a list of records, or columns of equal length, found other JSON; "
+            "save one list of records in the file"
         )
-    if {"columns", "data"} <= set(lists):  # as pandas writes it with orient="split"
-        return [lists["columns"], *lists["data"]]
-    if content and all(isinstance(value, dict) for value in content.values()):
-        rows = list(dict.fromkeys(key for column in content.values() for key in column))
-        numbered = rows == [str(k) for k in range(len(rows))]
-        return [
-            ({} if numbered else {"": key})
-            | {name: column.get(key) for name, column in content.items()}
-            for key in rows
-        ]
-    if len(lists) < len(content) or len({len(column) for column in lists.values()}) != 1:
-        if all(not isinstance(value, list | dict) for value in content.values()):
-            return [content]
-        raise TableFileError(
-            f"{source}: expected a list of records, or columns of equal length, found other JSON"
-        )
-    return [dict(zip(content, row, strict=True)) for row in zip(*content.values(), strict=True)]
+    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _flattened(
-    source: Path, record: Mapping[str, Any], above: str = ""
-) -> Iterable[tuple[str, str]]:
-    """Yield the cells of a record by their names, those of inner objects with dots."""
+def _flattened(record: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str]]:
+    """Yield the cells of a record by their names, those of inner objects with dots.
+
+    Raises AttributeError or TypeError if it is no record, or has lists in lists.
+    """
     for name, value in record.items():
         if isinstance(value, dict):
-            yield from _flattened(source, value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", _json_cell(source, value)
+            yield from _flattened(value, f"{above}{name}.")
+            continue
+        if isinstance(value, list):
+            if any(isinstance(part, list | dict) for part in value):
+                raise TypeError("lists in lists")
+            value = ", ".join(map(_text_of, value))
+        yield f"{above}{name}", _text_of(value).encode(errors="replace").decode()  # surrogates
 
 
-def _json_cell(source: Path, value: Any) -> str:
-    """Return a JSON value as a cell; TableFileError if it is nested."""
-    if isinstance(value, list):
-        if any(isinstance(part, list | dict) for part in value):
-            raise TableFileError(
-                f"{source}: expected words and numbers in records, found lists in lists"
-            )
-        value = ", ".join(map(_text_of, value))
-    return _text_of(value).encode(errors="replace").decode()  # halves of characters
+# -- binary formats ------------------------------------------------------------------------------
 
 
-def read_workbook(source: Path) -> TextTable:
+def read_workbook(source: Path, content: bytes) -> TextTable:
     """Read the first sheet of an Excel workbook as text; cells with formulas have their values."""
-    with file_errors(source), open_bytes(source) as file:
-        content = io.BytesIO(file.read())
     try:
-        inside = ZipFile(content).namelist()
-    except array_file_errors():
+        inside = ZipFile(io.BytesIO(content)).namelist()
+    except (OSError, *array_file_errors()):
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found something else"
         ) from None
@@ -219,68 +191,55 @@ def read_workbook(source: Path) -> TextTable:
             f"{source}: expected a table, found a zip archive or an OpenDocument sheet; unpack it, "
             "or save the sheet as .xlsx or CSV"
         )
-    try:
-        openpyxl: Any = importlib.import_module("openpyxl")
-    except ImportError:
-        raise MissingPackageError(
-            f"{source}: this is an Excel workbook, which needs openpyxl: "
-            "pip install 'metricmix[tables]', or save its sheet as CSV (UTF-8)"
-        ) from None
-    rows: list[list[str]] = []
-    numbers: list[int] = []
+    openpyxl = _import("openpyxl", source, "Excel workbooks need openpyxl")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about styles
-            book = openpyxl.load_workbook(content, read_only=True, data_only=True)
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             sheet = book.worksheets[0]
-            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-                row = [_text_of(value) for value in cells]
-                if any(row):
-                    rows.append(row)
-                    numbers.append(number)
-    except array_file_errors() as error:
+            rows = [[_text_of(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+    except (OSError, *array_file_errors()) as error:
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found it damaged "
             f"({' '.join(str(error).split())})"
         ) from None
     n_sheets = len(book.sheetnames)
     remark = f"the first of {n_sheets} sheets, {sheet.title!r}" if n_sheets > 1 else ""
-    width = max(map(len, rows), default=0)
-    rows = [row + [""] * (width - len(row)) for row in rows]
-    used = [k for k in range(width) if any(row[k] for row in rows)]  # columns that hold something
-    table = [tuple(row[k] for k in used) for row in rows]
-    return _checked_table(source, table, numbers, "row", remark)
+    columns = [column for column in zip_longest(*rows, fillvalue="") if any(column)]
+    filled = [(k, row) for k, row in enumerate(zip(*columns, strict=True), 1) if any(row)]
+    numbers, cells = [k for k, _ in filled], [row for _, row in filled]
+    return _checked_table(source, cells, numbers, "row", remark)
 
 
-def read_parquet(source: Path) -> TextTable:
+def read_parquet(source: Path, content: bytes) -> TextTable:
     """Read a Parquet file as text: null and NaN are empty, numbers read back as they were.
 
     The index of a pandas data frame, which Parquet stores last, becomes the first column.
     """
+    parquet = _import("pyarrow.parquet", source, "Parquet needs pyarrow")
     try:
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingPackageError(
-            f"{source}: Parquet needs pyarrow: pip install 'metricmix[tables]', or "
-            "save the table as csv"
-        ) from None
-    with file_errors(source), open_bytes(source) as file:
-        try:
-            table = parquet.read_table(io.BytesIO(file.read()))
-            names: list[str] = list(table.column_names)
-            about = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-            index = [name for name in about.get("index_columns", []) if name in names]
-            if len(index) == 1:
-                names = index + [name for name in names if name not in index]
-            columns = [
-                [_text_of(value) for value in column.to_pylist()]
-                for column in map(table.column, names)
-            ]
-        except (ValueError, OverflowError) as error:  # all of pyarrow's own are ValueErrors
-            reason = str(error).splitlines()[0]
-            raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
+        table = parquet.read_table(io.BytesIO(content))
+        names: list[str] = list(table.column_names)
+        about = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+        index = [name for name in about.get("index_columns", []) if name in names]
+        if len(index) == 1:
+            names = index + [name for name in names if name not in index]
+        columns = [list(map(_text_of, table.column(name).to_pylist())) for name in names]
+    except (ValueError, OverflowError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise TableFileError(f"{source}: expected a Parquet file, but {reason[:80]}") from None
     rows = [tuple(names), *zip(*columns, strict=True)]
     return _checked_table(source, rows, range(len(rows)), "row")
+
+
+def _import(package: str, source: Path, need: str) -> Any:
+    """Return the module of a reader; MissingPackageError if it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingPackageError(
+            f"{source}: {need}: pip install 'metricmix[tables]', or save the table as CSV (UTF-8)"
+        ) from None
 
 
 def _checked_table(

@@ -27,25 +27,24 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import open_text
-from metricmix.app.ingest.matrix_text import check_size
+from metricmix.app.ingest.matrix_text import check_names, check_size
 from metricmix.exceptions import MatrixFileError, MissingPackageError
-from metricmix.typing import Floats
+from metricmix.items.number_formats import parse_number
+from metricmix.items.relation import Matrix
 
-__all__ = ["SUFFIXES", "read_newick", "read_nexus", "tree_distances"]
+__all__ = ["read_tree", "tree_distances"]
 
-NEWICK = (".nwk", ".newick", ".tree", ".tre")
-NEXUS = (".nex", ".nexus", ".nxs", ".trees")
-SUFFIXES = (*NEWICK, *NEXUS)
 UNREADABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What the parsers may raise for malformed files."""
 DEEPEST = 10_000
 """Calls of a parser within each other."""
 
 
-def read_newick(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    r"""Read the first tree of a Newick file: path distances, names of the leaves, remarks.
+def read_tree(source: Path) -> Matrix:
+    r"""Read the path distances between the leaves of the first tree, with remarks.
 
-    A file that begins with ``#NEXUS`` is read as such, whatever it is called.
+    A file that begins with ``#NEXUS`` is read as such, any other as Newick, whatever it is called.
+    The DISTANCES of a NEXUS file are used rather than its trees.
 
     Raises
     ------
@@ -54,26 +53,22 @@ def read_newick(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]
     MissingPackageError
         If the reader is not installed.
     """
-    text = _read(source)
+    text = open_text(source).read()
     if text.lstrip().lower().startswith("#nexus"):
-        return read_nexus(source)
+        return _read_nexus(source, text)
     newick = _reader("newick", source)
-    trees = _parsed(source, "a Newick tree", lambda: newick.loads(text))
+    trees = _parsed(source, "a Newick tree or #NEXUS", lambda: newick.loads(text))
     trees = [tree for tree in trees if tree.descendants]
     if not trees:
         raise MatrixFileError(
-            f"{source}: expected a Newick tree, such as (a:1,(b:2,c:1):3); found none"
+            f"{source}: expected a Newick tree, such as (a:1,(b:2,c:1):3); or #NEXUS in the first "
+            "line, found neither"
         )
     return tree_distances(source, trees[0], len(trees))
 
 
-def read_nexus(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Read the DISTANCES of a NEXUS file, or else its first tree; as :func:`read_newick`."""
-    text = _read(source)
-    if not text.lstrip().lower().startswith("#nexus"):
-        if text.lstrip().startswith(("(", "[")):
-            return read_newick(source)
-        raise MatrixFileError(f"{source}: expected #NEXUS in the first line, found none")
+def _read_nexus(source: Path, text: str) -> Matrix:
+    """Read the DISTANCES of a NEXUS file, or else its first tree."""
     commonnexus = _reader("commonnexus", source)
 
     def parse() -> tuple[Any, Any, int, int | None]:
@@ -104,16 +99,14 @@ def read_nexus(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
             ]
         )
         remarks = ("the distances are used, not the trees beside them",) if n_trees else ()
-        return values, names, remarks
+        return Matrix(values, names, remarks=remarks, is_tree=True)
     if tree is None:
         raise MatrixFileError(f"{source}: expected a block of DISTANCES or TREES, found neither")
     return tree_distances(source, tree, n_trees)
 
 
-def tree_distances(
-    source: Path, root: Any, n_trees: int = 1
-) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Return the path distances between the leaves of a parsed tree, their names, and remarks."""
+def tree_distances(source: Path, root: Any, n_trees: int = 1) -> Matrix:
+    """Return the path distances between the leaves of a parsed tree, with remarks."""
     nodes, todo = [], [root]  # parents before their children
     while todo:
         node = todo.pop()
@@ -123,13 +116,7 @@ def tree_distances(
     names = [leaf.unquoted_name for leaf in leaves]
     if not all(names):
         raise MatrixFileError(f"{source}: expected a name for every leaf, found a leaf without one")
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise MatrixFileError(
-                f"{source}: expected every leaf once, found {name!r} twice; rename one of them"
-            )
-        seen.add(name)
+    check_names(source, names, len(leaves))
     check_size(source, len(leaves))
     lengths, remarks = _branch_lengths(source, nodes[1:])
     if n_trees > 1:
@@ -149,7 +136,7 @@ def tree_distances(
                 D[start:low, low:high] = up[start:low, None] + up[None, low:high]
         span[id(node)] = start, stop
         up[start:stop] += lengths.get(id(node), 0.0)
-    return D + D.T, tuple(names), tuple(remarks)
+    return Matrix(D + D.T, tuple(names), remarks=tuple(remarks), is_tree=True)
 
 
 def _branch_lengths(source: Path, nodes: list[Any]) -> tuple[dict[int, float], list[str]]:
@@ -161,11 +148,8 @@ def _branch_lengths(source: Path, nodes: list[Any]) -> tuple[dict[int, float], l
         return dict.fromkeys(written, 1.0), ["no branch has a length: each counts 1"]
     lengths, negative = {}, []
     for key, text in given.items():
-        try:
-            length = float(text)
-        except ValueError:
-            length = math.nan
-        if not math.isfinite(length):
+        length = parse_number(str(text), thousands=False)
+        if length is None or not math.isfinite(length):
             raise MatrixFileError(f"{source}: expected a branch length, found {str(text)[:40]!r}")
         if length < 0:
             negative.append(length)
@@ -179,11 +163,6 @@ def _branch_lengths(source: Path, nodes: list[Any]) -> tuple[dict[int, float], l
         least = f", {min(negative):g} the smallest" if len(negative) > 1 else f", {negative[0]:g}"
         remarks.append(f"{len(negative):,} {have} a negative length{least}: counted as 0")
     return lengths, remarks
-
-
-def _read(source: Path) -> str:
-    with open_text(source) as file:
-        return str(file.read())
 
 
 def _reader(name: str, source: Path) -> Any:
