@@ -142,7 +142,7 @@ def table_specs(
     if sum(kind in by_kind for kind in ("number", "date", "category")) > 1:
         why = "columns of different kinds, each counting the same"
         yield source("gower", "gower", why, 2, columns=plain)
-    views = {"": {"view": "columns" if plain else "topics"}}
+    views: dict[str, dict[str, Any]] = {"": {"view": "columns" if plain else "topics"}}
     if alike:
         views[" direction"] = {"view": "direction", "columns": quantities}
     if alone:

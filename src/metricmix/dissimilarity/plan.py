@@ -258,13 +258,12 @@ def plan_sources(
                 match: Any = match_memberships if spec.membership else match_edges
                 matched[spec.file] = match(items, spec, graphs[spec.file])
             report, edges = matched[spec.file]
-            stated = spec.directed is not None
             report = replace(
                 report,
                 name=spec.name,
                 kind=spec.kind,
                 direction=spec.direction,
-                direction_stated=stated,
+                direction_stated=spec.directed is not None,
             )
         else:
             names = tuple(column.name for column in spec.select_columns(columns))

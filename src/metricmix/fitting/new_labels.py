@@ -10,6 +10,7 @@ import numpy as np
 
 from metricmix.dissimilarity.item_sources import (
     NewItemData,
+    SourceData,
     UnusedSource,
     known_shares,
     little_data,
@@ -114,7 +115,7 @@ def without_unneeded(
         for source in kept.sources
     ]
     sources = tuple(
-        UnusedSource(source.spec, source.items) if zero and names else source
+        UnusedSource(source.spec, SourceData(source.items, ())) if zero and names else source
         for source, zero, names in zip(kept.sources, unused, lacking, strict=True)
     )
     needed = {name for source in sources for name in source.column_names}

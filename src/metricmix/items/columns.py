@@ -174,7 +174,7 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
     columns: list[Column] = []
     commas = items.origin.decimal_commas
     for name, values in items.columns.items():
-        if hasattr(values, "indptr"):
+        if not isinstance(values, tuple | np.ndarray):
             why = f"a sparse table of {values.shape[1]} columns"
             columns.append(Column(name, "count", why, 0))
             continue

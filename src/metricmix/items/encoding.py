@@ -122,7 +122,7 @@ def counts_of(items: Items, columns: Sequence[Column]) -> Any:
     """Return columns and tables of counts beside each other, CSR (n, d); 0 where missing."""
     from scipy.sparse import csr_array, hstack
 
-    blocks = [items.values(column.name) for column in columns if is_block(items, column)]
+    blocks: list[Any] = [items.values(column.name) for column in columns if is_block(items, column)]
     single = [column for column in columns if not is_block(items, column)]
     if single:
         blocks.insert(0, csr_array(filled_numbers(items, single)))
