@@ -88,7 +88,7 @@ def narrow(rows: Any) -> tuple[Floats, Any]:
 
     Distances become smaller by what the others hold; smoothing, which is linear, keeps to them.
     """
-    directions, single = None, rows.shape[0] * min(rows.shape[1], DIRECTIONS) > SINGLE_FROM
+    directions = None
     if rows.shape[1] > DIRECTIONS and float(np.prod(rows.shape)) > WIDE_FROM:
         from sklearn.decomposition import TruncatedSVD
 
@@ -96,4 +96,4 @@ def narrow(rows: Any) -> tuple[Floats, Any]:
             directions = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(rows).components_.T
         rows = rows @ directions
     table = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
-    return (table.astype(np.float32) if single else table), directions
+    return (table.astype(np.float32) if table.size > SINGLE_FROM else table), directions
