@@ -152,7 +152,8 @@ def _records_in(source: Path, content: Any) -> list[Any]:
         return tables[0]
     if not tables and len(lists) < len(content):
         return [content]
-    if tables or len(set(map(len, lists))) != 1:
+    split = {"columns", "data"} <= set(content)  # of pandas: its lists are not columns
+    if tables or split or len(set(map(len, lists))) != 1:
         raise TableFileError(
             f"{source}: expected a list of records, or columns of equal length, found other JSON; "
             "save one list of records in the file"
