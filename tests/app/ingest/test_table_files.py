@@ -80,6 +80,10 @@ BAD_JSON = {
         '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}',
         "expected a list of records, or columns of equal length, found other JSON",
     ),
+    "split": (
+        '{"columns": ["id", "x"], "index": [0, 1], "data": [["a", 1], ["b", 2]]}',
+        "expected a list of records, or columns of equal length, found other JSON",
+    ),
     "ragged": ('{"a": [1, 2], "b": [1]}', "columns of equal length"),
     "nested": ('[{"id": [[1]]}]', "row 1: expected a record of words and numbers such as"),
     "deep": ("[" * 100_000, "nested too deeply"),

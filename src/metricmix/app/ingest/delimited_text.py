@@ -18,11 +18,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
-from metricmix.exceptions import TableFileError
+from metricmix.exceptions import TableFileError, array_file_errors
 from metricmix.memory import check_room
 
 __all__ = [
     "TextTable",
+    "content_errors",
     "find_delimiter",
     "iterate_rows",
     "open_text",
@@ -85,6 +86,11 @@ def read_bytes(source: Path, memory_per_byte: int = PER_BYTE_OF_TABLE) -> bytes:
         raise TableFileError(f"{source}: expected a gzip file, but {error}") from None
     except OSError as error:
         raise TableFileError(f"{source}: {error.strerror or error}") from None
+
+
+def content_errors() -> tuple[type[Exception], ...]:
+    """Return what readers of binary formats may raise for damaged content that was read before."""
+    return (OSError, *array_file_errors())
 
 
 def open_text(source: Path, content: bytes | None = None) -> TextIO:

@@ -15,13 +15,17 @@ from xml.etree.ElementTree import ParseError
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import TextTable, read_bytes, suffix_of
+from metricmix.app.ingest.delimited_text import (
+    TextTable,
+    content_errors,
+    read_bytes,
+    suffix_of,
+)
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import (
     InputError,
     MissingPackageError,
     TableFileError,
-    array_file_errors,
 )
 from metricmix.items.cells import quoted
 from metricmix.items.number_formats import parse_number
@@ -273,7 +277,7 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> Relation:
         if np.iscomplexobj(loaded):
             raise ValueError("its numbers are complex")
         matrix = loaded.tocoo()
-    except (OSError, *array_file_errors()) as error:
+    except content_errors() as error:
         raise TableFileError(
             f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, but {error}"
         ) from None

@@ -33,7 +33,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import PER_BYTE_OF_TEXT, read_bytes
+from metricmix.app.ingest.delimited_text import PER_BYTE_OF_TEXT, content_errors, read_bytes
 from metricmix.app.ingest.matrix_text import (
     check_names,
     check_size,
@@ -178,7 +178,7 @@ def read_cross_matrix(
         content = io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT))
         try:
             values = np.load(content, allow_pickle=False).astype(np.float64)
-        except (OSError, *array_file_errors()) as error:
+        except content_errors() as error:
             raise _damaged(file, "npy", error) from None
         if values.shape != shape:
             raise MatrixFileError(

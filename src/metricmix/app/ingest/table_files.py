@@ -17,12 +17,13 @@ from zipfile import ZipFile
 
 from metricmix.app.ingest.delimited_text import (
     TextTable,
+    content_errors,
     open_text,
     read_bytes,
     read_delimited,
     suffix_of,
 )
-from metricmix.exceptions import MissingPackageError, TableFileError, array_file_errors
+from metricmix.exceptions import MissingPackageError, TableFileError
 
 __all__ = ["read_json", "read_parquet", "read_table", "read_workbook"]
 
@@ -151,7 +152,8 @@ def _records_in(source: Path, content: Any) -> list[Any]:
         return tables[0]
     if not tables and len(lists) < len(content):
         return [content]
-    if tables or len(set(map(len, lists))) != 1:
+    split = {"columns", "data"} <= set(content)  # of pandas: its lists are not columns
+    if tables or split or len(set(map(len, lists))) != 1:
         raise TableFileError(
             f"{source}: expected a list of records, or columns of equal length, found other JSON; "
             "save one list of records in the file"
@@ -182,7 +184,7 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
     """Read the first sheet of an Excel workbook as text; cells with formulas have their values."""
     try:
         inside = ZipFile(io.BytesIO(content)).namelist()
-    except (OSError, *array_file_errors()):
+    except content_errors():
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found something else"
         ) from None
@@ -198,7 +200,7 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             sheet = book.worksheets[0]
             rows = [[_text_of(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-    except (OSError, *array_file_errors()) as error:
+    except content_errors() as error:
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found it damaged "
             f"({' '.join(str(error).split())})"
