@@ -1,20 +1,22 @@
-"""The default sources of an attributed graph, against their definitions."""
+"""The default sources of graphs, tables and matrices: `sources_for` and `mm.fit` have the same."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 
 import metricmix as mm
 
 N = 40
 
 
-def example(seed=0):
+def example(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of 30 words, and a graph."""
     rng = np.random.default_rng(seed)
     words = (rng.random((N, 30)) < 0.2) * rng.integers(1, 4, (N, 30)).astype(float)
     words[:, 0] += 1.0  # no item without any
@@ -22,62 +24,87 @@ def example(seed=0):
     return words, A + A.T
 
 
-def operator(A):
-    looped = A + np.eye(N)
-    s = 1 / np.sqrt(looped.sum(axis=1))
-    return s[:, None] * looped * s
+def groups(seed: int = 0) -> list[tuple[int, str]]:
+    rng = np.random.default_rng(seed)
+    return [(k, f"club {g}") for k in range(N) for g in rng.choice(8, 2, replace=False).tolist()]
 
 
-def pagerank(A, restart):
-    return restart * np.linalg.inv(np.eye(N) - (1 - restart) * operator(A))
+def numbers(seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"size": rng.random(N), "width": rng.random(N), "kind": list("ab") * 20})
 
 
-def similar(Z, k):
-    d = cdist(Z, Z, "cosine")
-    np.fill_diagonal(d, np.inf)
-    K = np.zeros((N, N))
-    for i in range(N):
-        nearest = np.argsort(d[i])[:k]
-        K[i, nearest[d[i, nearest] < 1]] = 1
-    return np.maximum(K, K.T)
+LABELS = np.where(np.arange(N) < 24, np.arange(N) % 2, -1)
+TARGET = np.where(np.arange(N) < 30, np.sin(np.arange(N)), np.nan)
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "table": (numbers(), {}),
+    "counts": (example()[0], {}),
+    "table and graph": (example()[0], {"edges": {"links": csr_array(example()[1])}}),
+    "directed graph": (
+        example()[0],
+        {"edges": {"links": nx.gnp_random_graph(N, 0.1, seed=0, directed=True)}},
+    ),
+    "memberships": (numbers(), {"edges": {"clubs": groups()}}),
+    "two graphs and a matrix": (
+        numbers(),
+        {
+            "edges": {"links": csr_array(example()[1]), "ties": csr_array(example(1)[1])},
+            "matrices": {"far": 1.0 - np.eye(N)},
+        },
+    ),
+}
 
 
-def definition(words, A, weighting):
-    if weighting == "tfidf":
-        words = words * (1 + np.log((1 + N) / (1 + (words > 0).sum(axis=0))))
-    F = words / np.linalg.norm(words, axis=1, keepdims=True)
-    near = pagerank(A, 0.2) @ F
-    tables = {
-        "attributes": F,
-        "diffusion_2": operator(A) @ operator(A) @ F,
-        "pagerank_0.2": near,
-        "pagerank_0.1": pagerank(A, 0.1) @ F,
-        "joint_attributes": pagerank(10 * A + similar(F, 5), 0.1) @ F,
-        "joint_pagerank": pagerank(10 * A + similar(near, 10), 0.1) @ F,
-    }
-    sources = {name: cdist(Z, Z, "cosine") for name, Z in tables.items()}
-    sources["log_pagerank"] = np.maximum(-np.log(pagerank(A, 0.1) + 1e-6), 0)
-    for M in sources.values():
-        np.fill_diagonal(M, 0)
-    return sources
+@pytest.mark.parametrize("answers", ["label", "target"])
+@pytest.mark.parametrize("case", CASES)
+def test_both_ways_have_the_same_sources(case: str, answers: str) -> None:
+    data, given = CASES[case]
+    known = {"label": LABELS, "target": TARGET}[answers]
+    name = "labels" if answers == "label" else "target"
+    graphs, matrices = given.get("edges"), given.get("matrices")
+    stack = mm.sources_for(data, graphs, **{name: known}, matrices=matrices, dense=True)
+    how = {answers: known, "evaluate": False, **given}
+    theirs = mm.fit(data, **how).model.stack_
+    assert stack.names == theirs.names
+    assert not stack.directed
+    for one in stack.names:
+        np.testing.assert_array_equal(stack.source(one), theirs.source(one), err_msg=one)
 
 
-@pytest.mark.parametrize("weighting", ["plain", "tfidf"])
-@pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.parametrize("form", [np.asarray, csr_array])
-def test_sources_are_what_the_page_says(weighting, dense, form):
-    words, A = example()
-    stack = mm.sources_for(form(words), A, weighting=weighting, dense=dense)
-    expected = definition(words, A, weighting)
-    assert set(stack.names) == set(expected)
-    assert (stack.block is None) == (not dense)
-    for name, M in expected.items():
-        scaled = M / (M.sum() / (N * (N - 1)))
-        assert stack.source(name) == pytest.approx(scaled, rel=1e-4, abs=1e-5), name
-        assert stack.source(name).sum() == pytest.approx(N * (N - 1), rel=1e-4)
+def test_directed_edges_enrich_a_symmetric_metric() -> None:
+    directed = nx.gnp_random_graph(N, 0.1, seed=0, directed=True)
+    both = mm.sources_for(example()[0], directed.to_undirected(), labels=LABELS)
+    stack = mm.sources_for(example()[0], directed, labels=LABELS)
+    added = {f"links {what} {way}" for what in ("shared", "walks") for way in ("in", "out")}
+    added |= {f"links learned neighbours {way}" for way in ("in", "out")}
+    assert set(stack.names) - set(both.names) == added
+    assert not stack.directed
+    assert all(mm.is_metric(stack.source(name)) for name in stack.names)
 
 
-def test_a_table_and_a_graph_are_lined_up_by_their_ids():
+@pytest.mark.parametrize("graph", [None, csr_array(example()[1])])
+def test_sparse_counts_are_those_of_a_frame(graph: Any) -> None:
+    words, _ = example()
+    dense = mm.sources_for(pd.DataFrame(words), graph, labels=LABELS)
+    sparse = mm.sources_for(csr_array(words), graph, labels=LABELS)
+    assert dense.names == sparse.names
+    for name in dense.names:
+        np.testing.assert_allclose(dense.source(name), sparse.source(name), atol=1e-12)
+
+
+def test_new_items_of_a_sparse_table() -> None:
+    words, _ = example()
+    given = {"label": LABELS, "evaluate": False}
+    dense = mm.fit(pd.DataFrame(words), **given).predict(pd.DataFrame(words[30:] + 0.0))
+    fitted = mm.fit(csr_array(words), **given)
+    sparse = fitted.predict(csr_array(words[30:]))
+    assert sparse["label"].tolist() == dense["label"].tolist()
+    np.testing.assert_allclose(sparse["distance"], dense["distance"])
+    with pytest.raises(mm.InputError, match="new: expected 30 columns, got 7"):
+        fitted.predict(csr_array(words[30:, :7]))
+
+
+def test_a_table_and_a_graph_are_lined_up_by_their_ids() -> None:
     words, A = example()
     ids = [f"paper {k}" for k in range(N)]
     order = np.random.default_rng(1).permutation(N)
@@ -86,28 +113,42 @@ def test_a_table_and_a_graph_are_lined_up_by_their_ids():
     table = pd.DataFrame(words, index=ids)
     stack = mm.sources_for(table, graph)
     assert stack.items.tolist() == ids
-    assert np.asarray(stack) == pytest.approx(np.asarray(mm.sources_for(words, A)))
+    assert np.asarray(stack) == pytest.approx(np.asarray(mm.sources_for(words, csr_array(A))))
+    by_nodes = mm.sources_for(words, graph, nodes=ids)
+    assert by_nodes.items.tolist() == ids
+    assert np.array_equal(np.asarray(by_nodes), np.asarray(stack))
 
 
-def test_isolated_items_and_links_with_weights():
+def test_isolated_items_and_links_with_weights() -> None:
     words, A = example()
     A[3], A[:, 3] = 0, 0
-    stack = mm.sources_for(words, 2 * A, weight="similarity")
+    stack = mm.sources_for(words, csr_array(2 * A), weight="similarity")
     assert np.isfinite(np.asarray(stack)).all()
-    assert stack.source("log_pagerank")[3, 4] == stack.source("log_pagerank")[3].max()
+    assert stack.source("links reach")[3, 4] == stack.source("links reach")[3].max()
 
 
-def test_what_is_refused():
+def test_more_classes_than_ten_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Class 10 comes after class 9, as in the estimator."""
+    rng = np.random.default_rng(0)
+    y = np.arange(72) % 12
+    X = rng.normal(size=(72, 4)) + y[:, None]
+    stack = mm.sources_for(X, labels=y)
+    assert stack.relabelled(y, 12) is stack
+
+
+def test_what_is_refused() -> None:
     words, A = example()
-    with pytest.raises(mm.InputError, match="X: expected 40 rows, one per node"):
-        mm.sources_for(words[:-1], A)
-    with pytest.raises(mm.InputError, match="weighting: expected one of"):
-        mm.sources_for(words, A, weighting="count")
+    with pytest.raises(mm.InputError, match="links: expected 39 nodes, one per item, got 40"):
+        mm.sources_for(words[:-1], csr_array(A))
+    with pytest.raises(mm.InputError, match="links: expected edges between items of X"):
+        mm.sources_for(words, [("a", "b")])
+    with pytest.raises(mm.InputError, match="labels, target: expected one of them, found both"):
+        mm.sources_for(words, labels=LABELS, target=TARGET)
 
 
-def test_a_classifier_takes_it_by_ids():
+def test_a_classifier_takes_it_by_ids() -> None:
     words, A = example()
-    stack = mm.sources_for(words, A)
+    stack = mm.sources_for(words, csr_array(A))
     labels = np.arange(N) % 2
     model = mm.MetricMixtureClassifier(stack).fit(np.arange(12), labels[:12])
     assert model.transduction_.shape == (N,)

@@ -17,7 +17,12 @@ from metricmix.app.ingest import (
 )
 from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.given_files import join, plan
-from metricmix.dissimilarity.default_specs import MOST_SOURCES, NEEDS_METRICS, default_specs
+from metricmix.dissimilarity.default_specs import (
+    MOST_SOURCES,
+    MOST_WALKED,
+    NEEDS_METRICS,
+    default_specs,
+)
 
 TABLE = """id,size,weight,colour,note,code,born
 a,1,2,red,a small red thing,A1,2024-01-01
@@ -49,17 +54,25 @@ def test_groups_of_columns(columns) -> None:
     assert default_specs((), [], alone=True) == []
 
 
-def test_a_table_alone_has_neighbours(columns) -> None:
-    assert default_specs(columns, [], alone=True)[-1].spec.kind == "knn"
+def test_a_table_alone_has_near_items(columns) -> None:
+    (near,) = (
+        one.spec for one in default_specs(columns, [], alone=True) if one.spec.kind == "near"
+    )
+    assert near.view == "columns"
     words = [column for column in columns if column.name in ("note", "code")]
-    assert default_specs(words, [], alone=True)[-1].spec.metric == "cosine"
+    assert default_specs(words, [], alone=True)[-1].spec.view == "topics"
+    alike = default_specs(columns, [], alone=True, alike=True)
+    assert {"raw", "direction", "near direction"} <= set(names(alike))
+    assert "near" not in names(default_specs(columns, []))
 
 
 def test_a_forest_for_plain_tables_of_few_columns(columns) -> None:
     plain = [column for column in columns if column.name in ("size", "weight", "colour")]
-    assert names(default_specs(plain, [], alone=True, supervised=True))[-2:] == [
+    assert names(default_specs(plain, [], alone=True, supervised=True))[-4:] == [
         "learned",
         "forest",
+        "kernel",
+        "spread",
     ]
     assert "forest" not in names(default_specs(plain, [], alone=True))
     assert "forest" not in names(default_specs(plain, [], supervised=True))
@@ -78,30 +91,49 @@ def test_many_categories_are_one_source(write) -> None:
 def test_graphs(columns, write) -> None:
     file = str(write("g.csv", "a,b\nb,c\n"))
     there = [(spec := parse_edges(file), read_edge_file(file))]
-    assert names(default_specs((), there)) == ["g shared", "g walks"]
+    assert names(default_specs((), there)) == ["g shared", "g reach", "g walks"]
+    many = names(default_specs((), there, n_items=MOST_WALKED + 1))
+    assert many == ["g shared", "g reach"]  # walks take n² numbers
     assert names(default_specs((), there, supervised=True))[-1:] == ["g spread"]
     with_columns = names(default_specs(columns, there, supervised=True))
-    assert with_columns[-5:] == ["g shared", "g walks", "g smoothed", "g learned", "g spread"]
+    assert with_columns[-11:] == [
+        *("g shared", "g reach", "g walks", "g smoothed", "g diffusion", "g joint"),
+        *("g joint smoothed", "g learned", "g learned neighbours", "g learned diffusion"),
+        "g spread",
+    ]
+    counts = [replace(columns[0], kind="count")]
+    few, enough = (
+        names(default_specs(counts, there, n_known=n, supervised=True)) for n in (49, 50)
+    )
+    added = ("shares", "shares walks", "learned shares", "learned shares walks")
+    assert set(enough) - set(few) == {f"g {name}" for name in added}
+    of_groups = [(replace(spec, membership=True, kind="jaccard"), there[0][1])]
+    assert names(default_specs((), of_groups, supervised=True)) == [
+        *("g angle", "g reach", "g walks", "g learned", "g spread"),
+    ]
     directed = [(spec, read_edge_file(file, directed=True))]
     assert names(default_specs((), directed)) == [
         *("g shared", "g shared out", "g shared in"),
-        *("g walks", "g walks out", "g walks in"),
+        *("g reach", "g walks", "g walks out", "g walks in"),
     ]
 
 
 def test_at_most_twenty_weights(write) -> None:
-    """The directions of graphs go first, and are reported."""
+    """Near-duplicates go first, such as the directions of graphs, and are reported."""
     items = read_items(write("items.csv", TABLE))
     edges = [parse_edges(f"{write(f'g{k}.csv', TEXT)}:directed") for k in range(3)]
     found = plan(items, edges)
     assert len(found.sources) == MOST_SOURCES
-    assert set(found.report.left_out) <= {
+    left_out = set(found.report.left_out)
+    assert {
         f"g{k} {what} {way}"
         for k in range(3)
         for what in ("shared", "walks")
         for way in ("in", "out")
-    }
-    assert len(found.report.left_out) == 9
+    } <= left_out
+    assert {f"g{k} joint smoothed" for k in range(3)} <= left_out
+    kept = {f"g{k} {what}" for k in range(3) for what in ("shared", "reach", "walks", "smoothed")}
+    assert kept <= {source.spec.name for source in found.sources}
     assert set(found.report.left_out.values()) == {"beyond 20 sources"}
 
 
@@ -141,7 +173,7 @@ def test_supervised_sources_need_labels(write, tmp_path) -> None:
     lines = [f"i{k},{k % 2}.{k},{'ab'[k % 2] if k < LABELLED else ''}" for k in range(12)]
     items = read_items(write("items.csv", "\n".join(["id,x,y", *lines])), label="y")
     found = join(items)
-    assert found.stack.supervised == ("learned", "forest")
+    assert found.stack.supervised == ("learned", "forest", "kernel", "spread")
     codes = np.array([k % 2 if k < LABELLED else -1 for k in range(12)])
     turned = np.where(codes >= 0, 1 - codes, -1)
     assert found.stack.relabelled(codes, 2) is found.stack

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris, load_wine
 import metricmix as mm
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
+from metricmix.dissimilarity.number_rows import far_limits
 
 pytestmark = pytest.mark.default_sources
 
@@ -38,21 +38,6 @@ def test_every_default_source_of_a_labelled_graph_is_a_metric():
     for name, facts in zip(stack.names, stack.facts, strict=True):
         assert facts.triangle_inequality
         assert mm.is_metric(stack.source(name)), name
-
-
-def test_one_far_value_stretches_nothing():
-    X = np.random.default_rng(0).normal(size=(50, 3))
-    far = X.copy()
-    far[7, 1] = 1e9
-    others = np.arange(50) != 7
-    assert scaled_columns(far)[others] == pytest.approx(scaled_columns(X)[others], abs=0.5)
-    assert np.abs(scaled_columns(far)).max() <= 3
-    mostly_zero = np.zeros((50, 1))
-    mostly_zero[:5] = 1.0
-    mostly_zero[9] = 1e9
-    scaled = scaled_columns(mostly_zero)
-    assert scaled[0] > 1  # the few ones still differ from the zeros
-    assert np.array_equal(scaled_columns(np.ones((4, 2))), np.zeros((4, 2)))
 
 
 def test_tables_with_negative_values_and_sparse_ones():
@@ -91,19 +76,17 @@ def test_a_table_of_all_kinds():
     known = np.where(np.arange(len(y)) % 3, -1, y)
     stack = mm.sources_for(X, labels=known)
     assert stack.names == (
-        *("columns", "numbers", "categories", "texts", "topics", "near_columns", "near_topics"),
-        *("learned_columns", "learned_texts", "kernel_columns", "forest_columns"),
-        *("spread_columns", "spread_topics"),
+        *("numbers", "dates", "colour", "shop", "note", "gower", "near"),
+        *("learned", "kernel", "spread"),
     )
     similar = X.drop(columns=["year", "day"])
-    assert mm.sources_for(similar, labels=known).n_sources == 20
+    assert "direction" in mm.sources_for(similar, labels=known).names
     for name, known_facts in zip(stack.names, stack.facts, strict=True):
         assert known_facts.triangle_inequality
         assert mm.is_metric(stack.source(name)), name
-    categories = stack.source("categories") * stack.scales[stack.names.index("categories")]
-    shops, colours = X["shop"].fillna("?").to_numpy(), X["colour"].to_numpy()
-    differ = (shops[:, None] != shops) + 1.0 * (colours[:, None] != colours)
-    assert categories == pytest.approx(differ / 2)
+    shops = X["shop"].fillna("?").to_numpy()
+    differ = shops[:, None] != shops
+    assert stack.source("shop") == pytest.approx(differ / (differ.sum() / (60 * 59)))
     model = mm.MetricMixtureClassifier(stack, constraint="nonnegative", rho=1e-4)
     model.fit(np.arange(len(y)), known)
     assert np.mean(model.transduction_[known < 0] == y[known < 0]) > 0.85
@@ -112,17 +95,17 @@ def test_a_table_of_all_kinds():
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (["sugar"], {"columns"}),
-        (["sugar", "year"], {"columns"}),
-        (["sugar", "tannin"], {"columns", "raw", "direction"}),
-        (["shop"], {"columns", "categories"}),
-        (["note"], {"texts", "topics"}),
-        (["sugar", "shop"], {"columns", "numbers", "categories"}),
+        (["sugar"], {"numbers"}),
+        (["sugar", "year"], {"numbers"}),
+        (["sugar", "tannin"], {"numbers", "raw", "direction"}),
+        (["shop"], {"shop"}),
+        (["note"], {"note"}),
+        (["sugar", "shop"], {"numbers", "shop", "gower"}),
     ],
 )
 def test_only_sources_that_the_columns_need(columns, expected):
     stack = mm.sources_for(mixed_table()[0][columns])
-    assert {name for name in stack.names if not name.startswith("near_")} == expected
+    assert {name for name in stack.names if not name.startswith("near")} == expected
 
 
 def test_a_table_of_counts():
@@ -131,8 +114,7 @@ def test_a_table_of_counts():
     rates = rng.gamma(0.1, size=(2, 50)) * 0.5
     X = rng.poisson(rates[y])
     stack = mm.sources_for(csr_array(X), labels=np.where(np.arange(80) < 40, y, -1))
-    assert stack.names[:3] == ("counts", "topics", "near_topics")
-    assert "learned_counts" in stack.supervised
+    assert stack.names == ("counts", "near", "learned", "kernel", "spread")
     assert all(mm.is_metric(stack.source(name)) for name in stack.names)
 
 
@@ -142,12 +124,17 @@ def test_directions_of_columns_of_similar_and_of_different_size():
     angles = np.arccos(np.clip(1 - cdist(X, X, "cosine"), -1, 1))
     np.fill_diagonal(angles, 0)
     assert as_it_is == pytest.approx(angles / (angles.sum() / (30 * 29)), abs=1e-6)
-    signed = scaled_columns(X - 0.5)
+    low, middle, high = np.percentile(X - 0.5, [25, 50, 75], axis=0)
+    signed = np.clip((X - 0.5 - middle) / ((high - low) / 1.349), -3, 3)
     angles = np.arccos(np.clip(1 - cdist(signed, signed, "cosine"), -1, 1))
     np.fill_diagonal(angles, 0)
     found = mm.sources_for(X - 0.5).source("direction")
     assert found == pytest.approx(angles / (angles.sum() / (30 * 29)), abs=1e-6)
-    assert mm.sources_for(X * [1, 1, 1, 1e6]).names == ("columns", "near_columns")
+    assert mm.sources_for(X * [1, 1, 1, 1e6]).names == ("numbers", "near")
+
+
+def without_far_values(X):
+    return np.clip(X, *far_limits(X))
 
 
 def test_far_values_are_moved_in():
@@ -231,19 +218,11 @@ def test_a_forest_judges_labelled_items_by_trees_that_left_them_out(monkeypatch)
     assert Forest(X).predict(Known(single, 2)).values[3].tolist() == [0.5, 0.5]
 
 
-def test_large_tables_are_kept_in_single_precision(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(40, 5))
-    double = np.asarray(mm.sources_for(X))
-    monkeypatch.setattr("metricmix.dissimilarity.table_sources.SINGLE_FROM", 0)
-    single = mm.sources_for(X)
-    assert np.asarray(single) == pytest.approx(double, abs=1e-4)
-
-
 def test_missing_values_cost_little():
     X, y = load_wine(return_X_y=True)
     gaps = X.copy()
     gaps[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
-    whole, with_gaps = (mm.sources_for(Z).source("columns") for Z in (X, gaps))
+    whole, with_gaps = (mm.sources_for(Z).source("numbers") for Z in (X, gaps))
     upper = np.triu_indices(len(y), 1)
     assert np.corrcoef(whole[upper], with_gaps[upper])[0, 1] > 0.9
 
@@ -259,8 +238,10 @@ def test_attributes_of_a_graph_of_any_kind():
     real[rng.random((60, 3)) < 0.1] = np.nan
     stretched = mm.sources_for(real * [1, 1e3, 1e-3], edges, nodes=60, labels=known)
     plain = mm.sources_for(real, edges, nodes=60, labels=known)
-    assert np.asarray(stretched) == pytest.approx(np.asarray(plain), abs=1e-6)
-    counts = rng.poisson(0.5, (60, 8)).astype(float)
+    assert set(plain.names) - set(stretched.names) == {"raw", "direction"}
+    for name in stretched.names:
+        assert stretched.source(name) == pytest.approx(plain.source(name), abs=1e-6), name
+    counts = rng.poisson(0.3, (60, 24)).astype(float)
     gaps = counts.copy()
     gaps[counts == 0] = np.where(rng.random((counts == 0).sum()) < 0.1, np.nan, 0)
     without = np.asarray(mm.sources_for(counts, edges, nodes=60))
@@ -275,11 +256,12 @@ def test_attributes_of_a_graph_of_any_kind():
 @pytest.mark.parametrize(
     ("X", "labels", "message"),
     [
-        (np.empty((0, 2)), None, "X: expected at least one row and column, got shape (0, 2)"),
-        (np.empty((3, 0)), None, "X: expected at least one row and column, got shape (3, 0)"),
-        (np.ones((1, 2)), None, "X: expected at least two rows, got 1"),
-        (np.ones((4, 2)), None, "X: expected a column with at least two different values, found"),
-        (pd.DataFrame({"a": ["x"] * 4}), None, "X: expected a column with at least two different"),
+        (np.empty((0, 2)), None, "X: expected at least two items, got 0"),
+        (np.empty((3, 0)), None, "X: expected a column of attributes besides ids and labels that"),
+        (np.ones((1, 2)), None, "X: expected at least two items, got 1"),
+        (np.ones((4, 2)), None, "X: expected a column of attributes besides ids and labels that"),
+        (pd.DataFrame({"a": ["x"] * 4}), None, "X: expected a column of attributes besides ids"),
+        (np.eye(4) * 1j, None, "X: expected real numbers in column '0', found complex ones"),
         (np.eye(4), [0, 1], "labels: expected 4 labels, one per item, got 2"),
         (np.eye(4), [-1] * 4, "labels: expected at least two different labels, found no labelled"),
         (

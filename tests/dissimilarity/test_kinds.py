@@ -1,4 +1,4 @@
-"""Kinds of sources: the values of `sources_for` between items, and places for new items."""
+"""Kinds of sources: values between items by dense formulas, and places for new items."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
+from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
@@ -53,18 +54,6 @@ def bound(
     return plan_sources(items, [SourceSpec("one", **spec)], defaults=False).sources[0]
 
 
-def partly(y: np.ndarray) -> np.ndarray:
-    return np.where(np.arange(len(y)) % 3 < 2, y, -1)
-
-
-def values_in_folds_of(other: Any, source: ItemSource) -> np.ndarray:
-    """Return all values, those of supervised sources cross-fitted in the folds of another one."""
-    if not source.spec.supervised:
-        return values_of(source)
-    assert isinstance(source.supervised, SupervisedSource)
-    return source.supervised.relabel(other.known).rows(np.arange(N))
-
-
 def values_of(source: ItemSource) -> np.ndarray:
     return np.asarray(source.matrix())
 
@@ -94,16 +83,102 @@ def placed(source: ItemSource, frame: pd.DataFrame, edges: Any = None) -> np.nda
     return source.cross(NewItemData(new, {} if edges is None else {"links": edges}, {}), None)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_values_of_tables_are_those_of_sources_for(name: str) -> None:
+# -- dense formulas --------------------------------------------------------------------------------
+
+
+def operator(A: Any) -> np.ndarray:
+    looped = A + np.eye(N)
+    scale = 1 / np.sqrt(looped.sum(axis=1))
+    return scale[:, None] * looped * scale
+
+
+def walks(A: Any, restart: float = 0.1) -> np.ndarray:
+    return restart * np.linalg.inv(np.eye(N) - (1 - restart) * operator(A))
+
+
+def unit(Z: Any) -> np.ndarray:
+    return Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-300)
+
+
+def angles(Z: Any) -> np.ndarray:
+    M = np.arccos(np.clip(unit(Z) @ unit(Z).T, -1, 1)) / np.pi
+    np.fill_diagonal(M, 0)
+    return M
+
+
+def euclidean(Z: Any) -> np.ndarray:
+    """Distances of rows whose mean square length is 1."""
+    Z = Z / np.sqrt(np.square(Z).sum(axis=1).mean())
+    return np.linalg.norm(Z[:, None] - Z, axis=2)
+
+
+def nearest(M: Any, k: int) -> np.ndarray:
+    """1 where one item is among the k nearest of the other."""
+    far = M + np.diag(np.full(N, np.inf))
+    K = np.zeros((N, N))
+    K[np.arange(N)[:, None], np.argsort(far, axis=1, kind="stable")[:, :k]] = 1
+    return np.maximum(K, K.T)
+
+
+def reach(A: Any) -> np.ndarray:
+    M = np.maximum(-np.log(walks(A) + 1e-6), 0)
+    np.fill_diagonal(M, 0)
+    return M
+
+
+def tf_idf(X: Any) -> np.ndarray:
+    return unit(X * (1 + np.log((1 + N) / (1 + (X > 0).sum(axis=0)))))
+
+
+def scaled(X: Any) -> np.ndarray:
+    low, middle, high = np.percentile(X, [25, 50, 75], axis=0)
+    return np.clip((X - middle) / ((high - low) / 1.349), -3, 3)
+
+
+def topics(X: Any) -> np.ndarray:
+    u, s, _ = np.linalg.svd(tf_idf(X), full_matrices=False)
+    return u[:, : N - 1] * s[: N - 1]
+
+
+OF_TABLES = {
+    "columns": lambda X: euclidean(scaled(X)),
+    "raw": lambda X: euclidean(X - X.mean(axis=0)),
+    "direction": angles,
+    "near_columns": lambda X: reach(nearest(euclidean(scaled(X)), 10)),
+    "near_direction": lambda X: reach(nearest(angles(X), 10)),
+    "topics": lambda X: angles(topics(X)),
+    "counts": lambda X: angles(tf_idf(X)),
+    "near_topics": lambda X: reach(nearest(angles(topics(X)), 10)),
+}
+
+
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_values_of_tables(name: str) -> None:
     of, spec = TABLES[name]
     frame, y = DATA[of]()
-    source = bound(frame, y, spec)
-    stack = mm.sources_for(frame, labels=partly(y))
-    theirs = stack.sources[stack.names.index(name)]
-    np.testing.assert_allclose(
-        values_in_folds_of(theirs, source), theirs.rows(np.arange(N)), atol=2e-6
-    )
+    expected = OF_TABLES[name](frame.to_numpy(dtype=float))
+    np.testing.assert_allclose(values_of(bound(frame, y, spec)), expected, atol=2e-6)
+
+
+MODELS = {
+    "learned_raw": lambda X: X - X.mean(axis=0),
+    "learned_columns": scaled,
+    "kernel_columns": scaled,
+    "kernel_direction": unit,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_tables(name: str) -> None:
+    """Distances between what a model of the same rows predicts."""
+    of, spec = TABLES[name]
+    frame, y = DATA[of]()
+    source: Any = bound(frame, y, spec)
+    rows = MODELS[name](frame.to_numpy(dtype=float))
+    rows = rows / np.sqrt(np.square(rows).sum(axis=1).mean())
+    model = KernelPredictor(rows, "rbf" if spec["kind"] == "kernel" else "linear")
+    expected = SupervisedSource(model, "one", source.known).rows(np.arange(N))
+    np.testing.assert_allclose(values_of(source), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -150,26 +225,65 @@ LABELLED_GRAPHS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_values_of_graphs_are_those_of_sources_for(name: str) -> None:
-    frame, y = counted()
-    source = bound(frame, y, GRAPHS[name], links_of(y))
-    stack = mm.sources_for(frame, links_of(y), nodes=N, dense=False)
-    whole = stack.sources[stack.names.index(name)].rows(np.arange(N))
-    if name != "log_pagerank":  # without labels, cosine distances in place of angles
-        whole = np.arccos(np.clip(1.0 - whole, -1.0, 1.0)) / np.pi
-    np.testing.assert_allclose(values_of(source), whole, atol=1e-6)
+def shares(A: Any, X: Any) -> np.ndarray:
+    return walks(A) @ (X / X.sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", LABELLED_GRAPHS)
-def test_values_of_labelled_graphs_are_those_of_sources_for(name: str) -> None:
-    """In single precision there, smoothed to four digits."""
+def shares_of_walks(A: Any, X: Any) -> np.ndarray:
+    S, B = X / X.sum(axis=1, keepdims=True), operator(A)
+    return 0.05 * S + 0.95 / 16 * sum(np.linalg.matrix_power(B, t) @ S for t in range(1, 17))
+
+
+def joint(A: Any, F: Any, near: Any, k: int) -> np.ndarray:
+    return angles(walks(10 * A + nearest(angles(near), k)) @ F)
+
+
+OF_GRAPHS = {
+    "attributes": lambda A, X, F: angles(F),
+    "diffusion_2": lambda A, X, F: angles(operator(A) @ operator(A) @ F),
+    "pagerank_0.2": lambda A, X, F: angles(walks(A, 0.2) @ F),
+    "pagerank_0.1": lambda A, X, F: angles(walks(A) @ F),
+    "log_pagerank": lambda A, X, F: reach(A),
+    "joint_attributes": lambda A, X, F: joint(A, F, F, 5),
+    "joint_pagerank": lambda A, X, F: joint(A, F, walks(A, 0.2) @ F, 10),
+    "shares_pagerank": lambda A, X, F: euclidean(shares(A, X)),
+    "shares_walks": lambda A, X, F: euclidean(shares_of_walks(A, X)),
+}
+
+
+def adjacency(y: np.ndarray) -> np.ndarray:
+    A = np.zeros((N, N))
+    A[tuple(links_of(y).T)] = 1
+    return A + A.T
+
+
+@pytest.mark.parametrize("name", OF_GRAPHS)
+def test_values_of_graphs(name: str) -> None:
     frame, y = counted()
-    source = bound(frame, y, LABELLED_GRAPHS[name], links_of(y))
-    stack = mm.sources_for(frame, links_of(y), nodes=N, labels=partly(y))
-    theirs = stack.sources[stack.names.index(name)]
-    found = values_in_folds_of(theirs, source)
-    np.testing.assert_allclose(found, theirs.rows(np.arange(N)), atol=3e-3)
+    source = bound(frame, y, (GRAPHS | LABELLED_GRAPHS)[name], links_of(y))
+    X = frame.to_numpy(dtype=float)
+    expected = OF_GRAPHS[name](adjacency(y), X, tf_idf(X))
+    np.testing.assert_allclose(values_of(source), expected, atol=1e-6)
+
+
+VIEWS = {
+    "learned_diffusion_2": lambda A, X, F: unit(operator(A) @ operator(A) @ F),
+    "learned_shares_walks": lambda A, X, F: shares_of_walks(A, X),
+    "learned_neighbours": lambda A, X, F: np.hstack([F, unit(A @ F)]),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_models_of_graphs(name: str) -> None:
+    frame, y = counted()
+    source: Any = bound(frame, y, LABELLED_GRAPHS[name], links_of(y))
+    X = frame.to_numpy(dtype=float)
+    rows = VIEWS[name](adjacency(y), X, tf_idf(X))
+    if name == "learned_shares_walks":
+        rows = rows / np.sqrt(np.square(rows).sum(axis=1).mean())
+    np.testing.assert_allclose(source.base.table, rows, atol=1e-6)
+    expected = SupervisedSource(KernelPredictor(rows), "one", source.known).rows(np.arange(N))
+    np.testing.assert_allclose(values_of(source), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, *LABELLED_GRAPHS])

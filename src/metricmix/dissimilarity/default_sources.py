@@ -13,9 +13,9 @@ from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
-from metricmix.exceptions import InputError
+from metricmix.exceptions import FileError, InputError
 from metricmix.items.in_memory import as_items
-from metricmix.items.items import Items
+from metricmix.items.items import Items, Origin
 from metricmix.items.relation import as_relation
 from metricmix.labels import check_labels, check_targets
 from metricmix.validation import check_integer
@@ -103,6 +103,8 @@ def sources_for(
     >>> mm.sources_for(wines, {"vineyard": [("a", "d"), ("b", "c")]}).names[-2:]
     ('vineyard joint', 'vineyard joint smoothed')
     """
+    if labels is not None and target is not None:
+        raise InputError("labels, target: expected one of them, found both")
     codes = None if labels is None else check_labels(labels, n=len_of(X), name="labels")
     if codes is not None:  # numbers of equal length sort as texts do
         labels = np.array(["" if code < 0 else f"{code:09d}" for code in codes.tolist()])
@@ -120,9 +122,12 @@ def sources_for(
             edges={name: as_relation(one, weight=weight) for name, one in relations.items()},
             matrices=matrices,
         )
+        items = replace(items, origin=Origin("X"))
+        plan = plan_sources(items, stated_specs(items))
+    except FileError as error:
+        raise InputError(str(error)) from None
     except InputError as error:
         raise error.replace(argument="X" if error.argument == "data" else error.argument) from None
-    plan = plan_sources(items, stated_specs(items))
     labelled = codes is not None or y is not None
     if edges_per_item is not None:
         k = check_integer(edges_per_item, name="edges_per_item", low=1)

@@ -63,6 +63,7 @@ def default_specs(
     n_items: int = 0,
     n_known: int = 0,
     alone: bool = False,
+    alike: bool = False,
     supervised: bool = False,
     numbers: bool = False,
 ) -> list[DefaultSource]:
@@ -78,13 +79,15 @@ def default_specs(
         Items, and those of known label or target.
     alone : bool
         Whether there is nothing but the table.
+    alike : bool
+        Whether columns of numbers have similar sizes, as those of pixels have.
     supervised : bool
         Whether there are labels or targets to compute sources from.
     numbers : bool
         Whether these are numbers.
     """
     how = {"supervised": supervised, "numbers": numbers}
-    found = list(table_specs(columns, alone=alone, **how))
+    found = list(table_specs(columns, alone=alone, alike=alike, **how))
     kinds = {column.kind for column in columns} - {"ignore"}
     shares = kinds == {"count"} and n_known >= MANY_KNOWN and n_items <= MOST_SMOOTHED
     for spec, edges in graphs:
@@ -93,7 +96,7 @@ def default_specs(
 
 
 def table_specs(
-    columns: Sequence[Column], *, alone: bool, supervised: bool, numbers: bool
+    columns: Sequence[Column], *, alone: bool, alike: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
     """Yield one source per group of columns: numbers, dates, counts, each category, each text.
 
@@ -114,7 +117,6 @@ def table_specs(
         return tuple(column.name for kind in kinds for column in by_kind.get(kind, ()))
 
     quantities, categories = names("number"), names("category")
-    alike = have_similar_sizes(by_kind.get("number", ()))
     if quantities:
         why = "all columns of numbers, each at the same scale"
         yield source("numbers", "metric", why, columns=quantities)
@@ -165,15 +167,6 @@ def table_specs(
             yield source(
                 f"spread{suffix}", "spread_near", f"{what}, spread over near items", 2, **view
             )
-
-
-def have_similar_sizes(columns: Sequence[Column]) -> bool:
-    """Return whether columns of numbers are of similar size, as pixels are.
-
-    That is, none a hundred times larger than the median one: their units may be the same.
-    """
-    sizes = np.sort([np.hypot(column.centre, column.spread) for column in columns])
-    return len(sizes) > 1 and bool(sizes[-1] <= 100.0 * sizes[(len(sizes) - 1) // 2])
 
 
 def graph_specs(

@@ -15,7 +15,7 @@ from metricmix.items.encoding import filled_numbers
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
-__all__ = ["NumberRows", "far_limits", "scaled_numbers", "unit_rows"]
+__all__ = ["NumberRows", "far_limits", "have_similar_sizes", "scaled_numbers", "unit_rows"]
 
 FAR = 13.5
 """Spreads at which columns in their own units are cut off: ten times the quartiles' distance."""
@@ -52,6 +52,21 @@ def scaled_numbers(items: Items, columns: Sequence[Column]) -> Floats:
             away = (values[:, k] - column.centre) / (column.reach / CUT or 1.0)
             values[:, k] = np.clip(away, -CUT, CUT)
     return values
+
+
+def have_similar_sizes(items: Items, columns: Sequence[Column]) -> bool:
+    """Return whether columns of numbers have similar sizes: their units may be the same.
+
+    That is, without far values and zeros none is a hundred times larger than the median one.
+    """
+    some = [column for column in columns if column.kind in ("number", "plain")]
+    if len(some) < 2:
+        return False
+    values = filled_numbers(items, some)
+    values = np.abs(np.clip(values, *far_limits(values)))
+    having = np.count_nonzero(values, axis=0)
+    sizes = np.sort(values.sum(axis=0)[having > 0] / having[having > 0])
+    return len(sizes) > 1 and bool(sizes[-1] <= 100.0 * sizes[(len(sizes) - 1) // 2])
 
 
 def far_limits(X: Floats) -> tuple[Floats, Floats]:

@@ -24,6 +24,7 @@ from metricmix.dissimilarity.matching import (
     match_matrix,
     match_memberships,
 )
+from metricmix.dissimilarity.number_rows import have_similar_sizes
 from metricmix.dissimilarity.relation_sources import graph_from_edges
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -232,6 +233,7 @@ def plan_sources(
             n_items=n,
             n_known=n_known(items),
             alone=not specs,
+            alike=have_similar_sizes(items, columns),
             supervised=can_cross_fit(items),
             numbers=numbers,
         )

@@ -59,7 +59,8 @@ def count_table(data: Any) -> Any:
         return None
     from scipy.sparse import csr_array
 
-    table = csr_array(check_table(data))
+    table = csr_array(check_table(data, allow_nan=True), copy=True)
+    table.data = np.nan_to_num(table.data)  # a missing count is 0
     entries = table.shape[0] * table.shape[1]
     if table.shape[1] < MANY_COLUMNS or table.nnz > (1 - MOSTLY_ZERO) * entries:
         return None
