@@ -61,6 +61,7 @@ def count_table(data: Any) -> Any:
 
     table = csr_array(check_table(data, allow_nan=True), copy=True)
     table.data = np.nan_to_num(table.data)  # a missing count is 0
+    table.eliminate_zeros()
     entries = table.shape[0] * table.shape[1]
     if table.shape[1] < MANY_COLUMNS or table.nnz > (1 - MOSTLY_ZERO) * entries:
         return None
