@@ -80,22 +80,19 @@ def metric_matrix(seed):
 
 def log_pagerank(seed):
     stack = mm.sources_for(words(seed), random_graph(seed), nodes=21, dense=False)
-    return stack.source("log_pagerank") * stack.scales[stack.names.index("log_pagerank")]
+    return stack.source("links reach") * stack.scales[stack.names.index("links reach")]
 
 
 def supervised(seed):
     labels = np.where(np.arange(21) % 3, np.arange(21) % 2, -1)
     stack = mm.sources_for(words(seed), random_graph(seed), nodes=21, labels=labels)
-    return (
-        stack.source("learned_attributes") * stack.scales[stack.names.index("learned_attributes")]
-    )
+    return stack.source("learned") * stack.scales[stack.names.index("learned")]
 
 
 def predictions(seed):
-    target = np.where(np.arange(21) % 3, words(seed)[:, 0], np.nan)
+    target = words(seed)[:, 0]
     stack = mm.sources_for(words(seed), random_graph(seed), nodes=21, target=target)
-    name = "learned_attributes"
-    return stack.source(name) * stack.scales[stack.names.index(name)]
+    return stack.source("learned") * stack.scales[stack.names.index("learned")]
 
 
 EXAMPLES = {
@@ -269,8 +266,11 @@ def test_stacks_pass_the_facts_on():
     labelled = path_length(graph, nodes=list(graph)[::-1], unreachable="bridge")
     assert DissimilarityStack([labelled], items=list(graph)).facts == (labelled.facts,)
     for dense in (False, True):
-        known = mm.sources_for(words(0), graph, nodes=21, dense=dense).facts
-        assert [one.bound for one in known] == [2.0] * 4 + [-np.log(1e-6)] + [2.0] * 2
+        stack = mm.sources_for(words(0), graph, nodes=21, dense=dense)
+        bounds = {name: one.bound for name, one in zip(stack.names, stack.facts, strict=True)}
+        assert bounds["links reach"] == -np.log(1e-6)
+        assert bounds["links walks"] == bounds["links smoothed"] == 1.0
+        assert bounds["numbers"] == bounds["links"] == np.inf
 
 
 def test_copies_forget_the_facts():

@@ -14,15 +14,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import metricmix as mm
 from metricmix.dissimilarity import features
 from metricmix.dissimilarity.item_data import data_of
-from metricmix.dissimilarity.table_sources import without_far_values
 from metricmix.estimators import Comparison, LabelledKFold, Method, MetricMixtureClassifier
 from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.items.encoding import encode_data
 from metricmix.learning import baselines
 from metricmix.learning.rules import CLASS_RULES, KNearest
 from metricmix.learning.task import Classes
@@ -229,7 +228,7 @@ def test_numbers_against_a_loop() -> None:
 def test_numbers_beside_regressors() -> None:
     rows, y = load_diabetes(return_X_y=True)
     known = np.where(np.arange(130) < 100, y[:130], np.nan)
-    stack = mm.sources_for(rows[:130], target=known).select(["columns", "learned_columns"])
+    stack = mm.sources_for(rows[:130], target=known).select(["numbers", "learned"])
     fixed: Any = {"constraint": "nonnegative", "rho": 1e-3, "rule": "kernel-ridge"}
     model = mm.MetricMixtureRegressor(stack, **fixed).fit(np.arange(130), known)
     calls: list[Any] = []
@@ -380,7 +379,7 @@ def test_classifiers_on_the_table_are_those_of_scikit_learn(monkeypatch: Any) ->
     assert [m.kind for m in found.methods][3:9] == [
         *("source-1-nn", "source-5-nn", "1-nn", "logistic", "svc", "propagation"),
     ]
-    rows = StandardScaler().fit_transform(without_far_values(table))
+    rows = encode_data(table)
     own = rows[:36] - rows[:36].mean(axis=0)
     rows = (rows - rows[:36].mean(axis=0)) / np.sqrt((own**2).sum(axis=1).mean())
     expected = {

@@ -226,7 +226,8 @@ def full_matrices(
         held[source.spec.name] = part
         on_source(k + 1, R)
     if len(given) == R:
-        return DissimilarityStack.from_block(block, list(held), directed, items=items)
+        facts = [part.facts for part in held.values()]
+        return DissimilarityStack.from_block(block, list(held), directed, items=items, facts=facts)
     for source in sources:
         held[source.spec.name] = held[source.spec.name] or source.supervised
     return DissimilarityStack(held, None, directed, items=items, validate=False)
