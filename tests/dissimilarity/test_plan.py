@@ -40,7 +40,8 @@ def test_everything_together(write, items) -> None:
     assert found.items.labels == ("x", "", "y")
     assert found.stack.names == (
         *("numbers", "links", "far"),
-        *("links shared", "links walks", "links smoothed"),
+        *("links shared", "links reach", "links walks", "links smoothed"),
+        *("links diffusion", "links joint", "links joint smoothed"),
     )
     assert found.stack.items.tolist() == ["a", "b", "c"]
     size = np.array([1.0, 2.0, 4.0]) / np.std([1, 2, 4])
@@ -93,7 +94,7 @@ def test_the_report(write, items) -> None:
 def test_labels_and_edges_are_enough(write) -> None:
     items = read_items(write("items.csv", "id,kind\na,x\nb,y\n"), label="kind")
     names = join(items, [links(write("edges.csv", "a,b\n"))]).stack.names
-    assert names == ("links", "links shared", "links walks")
+    assert names == ("links", "links shared", "links reach", "links walks")
 
 
 def test_nothing_to_learn_from(write) -> None:
@@ -108,7 +109,8 @@ def test_a_directed_graph_makes_the_stack_directed(write, items) -> None:
     assert stack.directed
     assert stack.names == (
         *("numbers", "links", "links shared", "links shared out", "links shared in"),
-        *("links walks", "links walks out", "links walks in", "links smoothed"),
+        *("links reach", "links walks", "links walks out", "links walks in", "links smoothed"),
+        *("links diffusion", "links joint", "links joint smoothed"),
     )
     symmetric = [name for name in stack.names if name != "links"]
     assert all(np.array_equal(stack.source(s), stack.source(s).T) for s in symmetric)
@@ -265,7 +267,10 @@ def test_edges_in_both_directions_are_no_duplicates(write, items) -> None:
 def test_a_similarity_of_zero_does_not_stop_walks(write, items) -> None:
     text = "source,target,similarity\na,b,0\nb,c,1\na,c,2\n"
     names = join(items, [links(write("edges.csv", text))]).stack.names
-    assert names == ("numbers", "links", "links shared", "links walks", "links smoothed")
+    assert names == (
+        *("numbers", "links", "links shared", "links reach", "links walks", "links smoothed"),
+        *("links diffusion", "links joint", "links joint smoothed"),
+    )
 
 
 def test_ids_that_look_alike_are_told(write) -> None:
@@ -295,10 +300,16 @@ def test_the_description_of_a_graph(write) -> None:
 
 def test_the_description_of_columns(write) -> None:
     items = read_items(write("t.csv", "id,a,b,c,d,e\n1,1,2,3,4,5\n2,3,4,5,6,7\n"))
-    first, second = plan(items).report.sources
-    assert first.describe() == "distance of 5 columns: a, b, c, d, ..."
-    assert second.describe() == "paths over nearest neighbours of 5 columns: a, b, c, d, ..."
-    assert list(first.remarks()) == []
+    reports = plan(items).report.sources
+    assert [report.describe() for report in reports] == [
+        f"{what} of 5 columns: a, b, c, d, ..."
+        for what in (
+            *("distance", "distance in their own units", "angle between rows"),
+            *("walks over nearest items (view columns)",),
+            *("walks over nearest items (view direction)",),
+        )
+    ]
+    assert list(reports[0].remarks()) == []
 
 
 def test_edges_that_do_not_count_are_reported(write) -> None:

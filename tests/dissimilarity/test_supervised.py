@@ -115,7 +115,7 @@ def test_other_labels_give_another_source():
     stack = mm.sources_for(X, labels=CODES)
     assert stack.relabelled(CODES, 3) is not None
     again = stack.relabelled(CODES, 3)
-    assert again.source("learned_columns") == pytest.approx(stack.source("learned_columns"))
+    assert again.source("learned") == pytest.approx(stack.source("learned"))
     other = np.where(CODES >= 0, (CODES + np.arange(N)) % 3, -1)
     changed = stack.relabelled(other, 3)
     fresh = mm.sources_for(X, labels=other)
@@ -175,5 +175,5 @@ def test_bad_input():
         mm.sources_for(X, labels=CODES[:-1])
     with pytest.raises(mm.InputError, match="labels"):
         mm.sources_for(X, labels=np.full(N, -1))
-    with pytest.raises(mm.InputError, match="'learned_columns' is computed from labels"):
+    with pytest.raises(mm.InputError, match="'learned' is computed from labels"):
         mm.MetricMixtureClassifier().fit(mm.sources_for(X, labels=CODES), CODES)

@@ -378,7 +378,7 @@ def test_slices_of_a_supervised_stack_stay_supervised():
     stack = mm.sources_for(X, labels=KNOWN)
     part = stack[np.ix_(np.arange(40), np.arange(40))]
     assert part.supervised == stack.supervised
-    with pytest.raises(mm.InputError, match="'learned_columns' is computed from labels"):
+    with pytest.raises(mm.InputError, match="'learned' is computed from labels"):
         mm.MetricMixtureClassifier().fit(part, KNOWN[:40])
     other = np.where(KNOWN >= 0, (KNOWN + 1) % 3, -1)
     assert part.relabelled(KNOWN[:40], 3) is part

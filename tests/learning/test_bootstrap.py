@@ -268,7 +268,7 @@ def test_classifiers_without_weights_stay_as_they_are():
 def test_targets_with_supervised_sources():
     X, y = load_diabetes(return_X_y=True)
     known = np.where(np.arange(100) < 60, y[:100], np.nan)
-    names = ["columns", "learned_columns"]
+    names = ["numbers", "learned"]
     stack = mm.sources_for(X[:100], target=known).select(names)
     model = mm.MetricMixtureRegressor(stack, **FIXED).fit(np.arange(100), known)
     table = model.weights_table(n_bootstrap=6, random_state=0)

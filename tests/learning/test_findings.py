@@ -145,7 +145,7 @@ def test_twins() -> None:
 def test_twins_over_sparse_edges() -> None:
     rows = np.repeat(np.random.default_rng(0).normal(size=(N // 2, 2)), 2, axis=0)
     stack = mm.sources_for(rows, edges_per_item=4)
-    model = classifier(stack.select(["columns"]), objective=None).fit(np.arange(N), KNOWN)
+    model = classifier(stack.select(["numbers"]), objective=None).fit(np.arange(N), KNOWN)
     assert "twins" in kinds(model.diagnose())
 
 
