@@ -283,16 +283,25 @@ CANDIDATES: dict[str, tuple[str, str, set[str], bool] | None] = {
     "lean": ("lean", "lean", FILES | {"learned neighbours"}, True),
     "next": ("next", "next", FILES | {"learned neighbours"}, True),
     "rich": ("next", "next", RICH, True),
-    "rich-shares": ("next", "next", RICH - {"shares", "learned shares", "learned shares_walks"}, True),
+    "rich-shares": (
+        "next",
+        "next",
+        RICH - {"shares", "learned shares", "learned shares_walks"},
+        True,
+    ),
     "rich+walks": ("next", "next", RICH | {"walks"}, True),
     "rich one way": ("next", "next", RICH, False),
     "next+python": (
-        "next", "next",
-        FILES | {"learned neighbours", "diffusion", "joint", "log", "learned diffusion"}, True,
+        "next",
+        "next",
+        FILES | {"learned neighbours", "diffusion", "joint", "log", "learned diffusion"},
+        True,
     ),
     "next+shares": (
-        "next", "next",
-        FILES | {"learned neighbours", "joint", "shares", "learned shares", "learned diffusion"}, True,
+        "next",
+        "next",
+        FILES | {"learned neighbours", "joint", "shares", "learned shares", "learned diffusion"},
+        True,
     ),
 }
 """Of a table alone, of a table beside relations, of each relation, and whether directions count."""

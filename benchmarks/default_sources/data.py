@@ -230,7 +230,9 @@ def modules(package: str, depth: int = 1) -> Record:
         classes = sum(isinstance(node, ast.ClassDef) for node in ast.walk(tree))
         doc = (ast.get_docstring(tree) or "").split("\n\n")[0]
         rows.append((path.stat().st_size, functions, classes, doc, name.split(".")[depth]))
-    table = pd.DataFrame(rows, columns=["bytes", "functions", "classes", "doc", "part"], index=[*names])
+    table = pd.DataFrame(
+        rows, columns=["bytes", "functions", "classes", "doc", "part"], index=[*names]
+    )
     return record(table, "part", {"imports": edges(sorted(set(imports)), directed=True)})
 
 
@@ -238,7 +240,9 @@ def airports(folder: Path) -> Record:
     """Return American airports with flights, and their part of the country."""
     places = pd.read_csv(next(folder.rglob("airports.csv"))).set_index("iata")
     flights = pd.read_csv(next(folder.rglob("flights-airport.csv")))
-    flights = flights[flights["origin"].isin(places.index) & flights["destination"].isin(places.index)]
+    flights = flights[
+        flights["origin"].isin(places.index) & flights["destination"].isin(places.index)
+    ]
     used = places.loc[sorted({*flights["origin"], *flights["destination"]})].copy()
     parts = {
         "West": "WA OR CA NV ID MT WY UT CO AZ NM",
@@ -251,7 +255,9 @@ def airports(folder: Path) -> Record:
     used["part"] = used["state"].map(by_state)
     table = used[["name", "part"]]
     some = flights[flights["count"] >= 20]
-    return record(table, "part", {"flights": edges(some[["origin", "destination"]].to_numpy(), directed=True)})
+    return record(
+        table, "part", {"flights": edges(some[["origin", "destination"]].to_numpy(), directed=True)}
+    )
 
 
 def synsets(folder: Path, seed: int = 2) -> Record:

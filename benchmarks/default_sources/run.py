@@ -72,7 +72,8 @@ def one_fit(folder: str, data: str, candidate: str, seed: int) -> dict[str, Any]
     else:
         relations = {
             name: as_relation(
-                [(*pair[:2], *map(float, pair[2:])) for pair in one["edges"]], directed=one["directed"]
+                [(*pair[:2], *map(float, pair[2:])) for pair in one["edges"]],
+                directed=one["directed"],
             )
             for name, one in found["relations"].items()
         }
@@ -116,9 +117,7 @@ def by_sources_for(frame: Any, found: dict[str, Any], given: np.ndarray) -> tupl
     """Return the classifier of ``mm.sources_for``, where it takes the data: one graph at most."""
     names = set(found["ids"])
     graphs = [
-        one
-        for one in found["relations"].values()
-        if all(pair[1] in names for pair in one["edges"])
+        one for one in found["relations"].values() if all(pair[1] in names for pair in one["edges"])
     ]
     if len(graphs) < len(found["relations"]) or len(graphs) > 1 or not len(frame.columns):
         return None, ()

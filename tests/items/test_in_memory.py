@@ -285,6 +285,17 @@ def test_networkx() -> None:
     assert numbers.relations["edges"].ids == numbers.ids == ("Aa", "Bo", "Cu", "Do")
 
 
+def test_asymmetric_matrices_have_directions() -> None:
+    """Sparse and dense ones, also as lists; not edges, however many there are."""
+    arrows = np.triu(np.ones((4, 4)), 1)
+    for form in (np.asarray, sparse.csr_array, np.ndarray.tolist, lambda A: A > 0):
+        assert as_relation(form(arrows)).directed
+        assert not as_relation(form(arrows + arrows.T)).directed
+    assert not as_relation(np.arange(6).reshape(3, 2)).directed
+    assert not as_relation([(0, 1, 2.0), (1, 2, 1.0), (2, 0, 1.0)], weight="length").directed
+    assert not as_relation(sparse.csr_array(np.triu(np.ones((4, 6))))).directed
+
+
 def test_igraph() -> None:
     igraph = pytest.importorskip("igraph")
     graph = igraph.Graph([(0, 1), (1, 2)], n=4)

@@ -234,7 +234,7 @@ def same_but_for_the_order(one: Any, two: Any, order: Any, columns: Any = slice(
     # The promise is equality up to the tolerance of the solvers: sums in another order, or by the
     # BLAS of another processor, end elsewhere within it. Weights are solved to 1e-6 (L-BFGS), and
     # answers follow them; classifiers of default sources are solved to 1e-5.
-    solved = any(name.startswith("learned_") for name in one.stack_.names)
+    solved = any(name.startswith("learned") for name in one.stack_.names)
     close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-5, "abs": 1e-5}
     assert two.weights_ == pytest.approx(one.weights_, **close)
     first, second = one.selection_, two.selection_

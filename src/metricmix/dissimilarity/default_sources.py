@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_ids import is_numbering, table_items
-from metricmix.dissimilarity.plan import plan_sources
+from metricmix.dissimilarity.item_ids import check_ids, is_frame, is_numbering, table_items
+from metricmix.dissimilarity.plan import JoinReport, plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
-from metricmix.exceptions import FileError, InputError
+from metricmix.exceptions import FileError, InputError, TooLargeError, warn_caller
+from metricmix.items.cells import shorten
 from metricmix.items.in_memory import as_items
-from metricmix.items.items import Items, Origin
-from metricmix.items.relation import as_relation
-from metricmix.labels import check_labels, check_targets
+from metricmix.items.items import Items
+from metricmix.items.relation import Relation, as_relation
+from metricmix.items.tables import as_frame
+from metricmix.labels import check_label_order, check_labels, check_targets
+from metricmix.typing import AnyArray
 from metricmix.validation import check_integer
 
 __all__ = ["sources_for", "stated_specs"]
@@ -56,9 +61,9 @@ def sources_for(
         sources as well. An estimator computes them again from the labels that it is given.
     target : array of n numbers, optional
         In place of labels, a numeric target; NaN where it is unknown.
-    nodes : sequence of n ids, optional
+    nodes : sequence of n ids, or n, optional
         The ids of the rows, by which graphs and matrices are matched. Default: the index of a
-        DataFrame, else row numbers from 0.
+        DataFrame (unless an id occurs twice), else row numbers from 0.
     weight : {None, "length", "similarity", "ignore"}
         What the weights of a single graph mean.
     matrices : (n, n) array, or mapping of names to these, optional
@@ -84,7 +89,13 @@ def sources_for(
     InputError
         If X has fewer than two rows, or values that are no numbers, texts or dates; if all columns
         are constant and there is no graph; if `labels` are not one per row, or fewer than two
-        classes; if there are both `labels` and a `target`.
+        classes; if there are both `labels` and a `target`; if a graph or a matrix has no id of X.
+
+    Warns
+    -----
+    UserWarning
+        If edges are dropped, since an id is not in X; if columns are not used: those without a
+        value, and short texts that no two rows share.
 
     Examples
     --------
@@ -105,29 +116,28 @@ def sources_for(
     """
     if labels is not None and target is not None:
         raise InputError("labels, target: expected one of them, found both")
-    codes = None if labels is None else check_labels(labels, n=len_of(X), name="labels")
-    if codes is not None:  # numbers of equal length sort as texts do
-        labels = np.array(["" if code < 0 else f"{code:09d}" for code in codes.tolist()])
-    y = None if target is None else check_targets(target, n=len_of(X), name="target")
-    own = table_items(X)
-    if nodes is not None and not np.isscalar(nodes) and own is None:
-        own = None if is_numbering(nodes) else np.asarray(nodes)
-    relations = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
-    try:
+    given = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
+    arguments = argument_names(graph, nodes, matrices)
+    with errors_about(arguments):
+        n = n_rows(X)
+        check_order(X, labels, "labels")
+        check_order(X, target, "target")
+        codes = None if labels is None else check_labels(labels, n=n, name="labels")
+        if codes is not None:  # numbers of equal length sort as texts do
+            labels = np.array(["" if code < 0 else f"{code:09d}" for code in codes.tolist()])
+        y = None if target is None else check_targets(target, n=n, name="target")
+        own = row_ids(X, nodes, n)
         items = as_items(
-            X,
+            X.set_axis(range(n)) if own is None and is_frame(X) else X,
             labels,
             target=y,
             id=None if own is None else own.tolist(),
-            edges={name: as_relation(one, weight=weight) for name, one in relations.items()},
+            edges={
+                name: relation_of(one, weight, arguments[str(name)]) for name, one in given.items()
+            },
             matrices=matrices,
         )
-        items = replace(items, origin=Origin("X"))
         plan = plan_sources(items, stated_specs(items))
-    except FileError as error:
-        raise InputError(str(error)) from None
-    except InputError as error:
-        raise error.replace(argument="X" if error.argument == "data" else error.argument) from None
     labelled = codes is not None or y is not None
     if edges_per_item is not None:
         k = check_integer(edges_per_item, name="edges_per_item", low=1)
@@ -142,12 +152,11 @@ def sources_for(
         storage = choose_storage(plan.sizes, dense=True)
     else:
         storage = ValueStorage("rows", "as they are needed")
-    return replace(plan, ids=own).build(storage).stack.rescaled("mean")
-
-
-def len_of(X: Any) -> int:
-    """Return the number of rows of a table."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    with errors_about(arguments):
+        stack = replace(plan, ids=own).build(storage).stack.rescaled("mean")
+    for message in dropped(plan.report, arguments):
+        warn_caller(message, UserWarning)
+    return stack
 
 
 def stated_specs(items: Items, directed: Collection[str] = ()) -> list[SourceSpec]:
@@ -165,3 +174,103 @@ def stated_specs(items: Items, directed: Collection[str] = ()) -> list[SourceSpe
             for name in items.matrices
         ),
     ]
+
+
+# -- arguments, and messages about them ------------------------------------------------------------
+
+COLUMN_NEEDED = "expected a column with at least two different values, found none"
+WORDS = {
+    r"expected a column of attributes .*": f"{COLUMN_NEEDED}; add one, or pass a graph or matrices",
+    r" of data\b": " of X",
+    r"; with --id \S+, edges name": "; without nodes, edges name",
+    r"; are the ids in another column\?": "; pass their ids as nodes, in the order of X",
+    r"pass --id (\S+), the column": r"pass nodes=X['\1'], the column",
+    r"; if these are row numbers, pass --id \w+": "; leave nodes out if these are row numbers",
+    r"state that it is directed, or (symmetrise it), as metricmix repair does": r"\1",
+    r", as metricmix repair does": "",
+    r"; rename a file with .*": "; rename the graph, the matrix or the column",
+    r"--edges-per-item( (?=\d))?": "edges_per_item=",
+    r"--dense\b": "dense=True",
+}
+"""What messages say of files and options, and what that is here."""
+
+
+def argument_names(graph: Any, nodes: Any, matrices: Any) -> dict[str, str]:
+    """Return the argument of :func:`sources_for` that each part of the items is given by."""
+    names = {"data": "X", "id": "X.index" if nodes is None else "nodes", "links": "graph"}
+    names |= {"matrices": "matrices", "matrices['matrices']": "matrices"}
+    for argument, given in (("graph", graph), ("matrices", matrices)):
+        for name in given if isinstance(given, Mapping) else ():
+            names[str(name)] = names[f"{argument}[{str(name)!r}]"] = f"{argument}[{str(name)!r}]"
+    return names
+
+
+@contextmanager
+def errors_about(arguments: Mapping[str, str]) -> Iterator[None]:
+    """Raise errors about files, options and parts of the items as errors about arguments."""
+    try:
+        yield
+    except (FileError, InputError) as error:
+        subject, _, text = str(error).partition(": ")
+        for said, here in WORDS.items():
+            text = re.sub(said, here, text)
+        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
+        raise kind(text, argument=arguments.get(subject, subject)) from None
+
+
+def relation_of(graph: Any, weight: str | None, argument: str) -> Relation:
+    """Return a graph as a relation; InputError that names the argument."""
+    try:
+        return as_relation(graph, weight=weight)
+    except InputError as error:
+        if error.argument == "weight":
+            raise
+        remedy = error.remedy
+        if argument == "graph":  # the only one, whose weights an argument explains
+            remedy = remedy.replace("mm.as_relation(graph, weight='length')", "weight='length'")
+        raise error.replace(argument=argument, remedy=remedy) from None
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of a table."""
+    return int(X.shape[0]) if getattr(X, "shape", ()) else len(as_frame(X))
+
+
+def check_order(X: Any, values: Any, argument: str) -> None:
+    """Raise if labels or targets are indexed by the ids of X, in another order."""
+    try:
+        check_label_order(X, values)
+    except InputError as error:
+        raise error.replace(argument=argument, remedy=f"pass {argument}.loc[X.index]") from None
+
+
+def row_ids(X: Any, nodes: Any, n: int) -> AnyArray | None:
+    """Return the ids of the rows: `nodes`, or the index of a frame; None where rows are numbered.
+
+    `nodes` may also be their number.
+    """
+    own = table_items(X)
+    if nodes is None:
+        return own
+    counted = np.isscalar(nodes) and not isinstance(nodes, str)
+    if counted and nodes != n:
+        raise InputError(argument="nodes", expected=f"{n}, one per row of X", found=repr(nodes))
+    stated = own if counted else check_ids(nodes, n, name="nodes")
+    if own is not None and own.tolist() != stated.tolist():
+        raise InputError(
+            argument="nodes",
+            expected="the ids of X, in its order, found others",
+            remedy="leave nodes out, since X has an index of ids",
+        )
+    return None if is_numbering(nodes) else stated
+
+
+def dropped(report: JoinReport, arguments: Mapping[str, str]) -> Iterator[str]:
+    """Yield which edges of unknown ids, and which columns without a shared value, are not used."""
+    for source in {one.file: one for one in report.sources if one.n_edges_left_out}.values():
+        edges, of = source.n_edges_left_out, arguments.get(source.file, source.file)
+        ids = f"ids such as {shorten(source.foreign)} are" if source.foreign else "their ids are"
+        yield f"{of}: {edges:,} edge{'s' * (edges > 1)} dropped: {ids} not in X"
+    for column in report.columns:
+        if column.kind == "ignore" and not column.why.startswith("one value"):
+            yield f"X: column {column.name!r} is not used: {column.why}"

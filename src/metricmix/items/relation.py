@@ -162,9 +162,8 @@ def read_graph(graph: Any) -> Read:
         graph = graph.to_pandas()
     if hasattr(graph, "columns") and hasattr(graph, "iloc"):
         return of_table(graph)
-    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
-    wide = array.ndim == 2 and array.shape[1] > 3
-    if wide or (array.ndim == 2 and array.dtype.kind == "b"):
+    array = array_of(graph)
+    if holds_matrix(array):
         from scipy.sparse import coo_array
 
         return of_matrix(coo_array(as_float_array(array, name="edges")))
@@ -181,13 +180,27 @@ def read_graph(graph: Any) -> Read:
     return of_pairs(array[:, :2].tolist(), weights, "weight")
 
 
+def array_of(graph: Any) -> AnyArray:
+    """Return pairs, or a dense matrix, as an array; lists as one of objects."""
+    return np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
+
+
+def holds_matrix(array: AnyArray) -> bool:
+    """Return whether an array is a matrix with a row per item, and not a list of edges."""
+    return array.ndim == 2 and (array.shape[1] > 3 or array.dtype.kind == "b")
+
+
 def has_directions(graph: Any) -> bool:
     """Return whether edges have a direction: those of directed graphs and asymmetric matrices."""
     if callable(getattr(graph, "is_directed", None)):
         return bool(graph.is_directed())
-    if hasattr(graph, "tocoo") and graph.shape[0] == graph.shape[1]:
-        return bool((graph != graph.T).nnz)
-    return False
+    if hasattr(graph, "tocoo"):
+        return graph.shape[0] == graph.shape[1] and bool((graph != graph.T).nnz)
+    if hasattr(graph, "columns") or hasattr(graph, "to_pandas"):
+        return False
+    array = array_of(graph)
+    square = holds_matrix(array) and array.shape[0] == array.shape[1]
+    return square and bool((array != array.T).any())
 
 
 def of_table(table: Any) -> Read:

@@ -95,7 +95,10 @@ def item_data(
     table, links, graphs = own.table, own.links, own.graphs
     n = stack.n_items
     if features is not None:
-        table = encode_data(features)
+        try:
+            table = encode_data(features)
+        except InputError as error:
+            raise error.replace(argument="features") from None
         if table.shape[0] != n:
             raise InputError(
                 argument="features", expected=f"{n} rows, one per item", found=table.shape[0]
