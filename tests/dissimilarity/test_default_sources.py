@@ -138,9 +138,9 @@ def test_more_classes_than_ten_are_computed_once(monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_refused() -> None:
     words, A = example()
-    with pytest.raises(mm.InputError, match="links: expected 39 nodes, one per item, got 40"):
+    with pytest.raises(mm.InputError, match="graph: expected 39 nodes, one per item, got 40"):
         mm.sources_for(words[:-1], csr_array(A))
-    with pytest.raises(mm.InputError, match="links: expected edges between items of X"):
+    with pytest.raises(mm.InputError, match="graph: expected edges between items of X"):
         mm.sources_for(words, [("a", "b")])
     with pytest.raises(mm.InputError, match="labels, target: expected one of them, found both"):
         mm.sources_for(words, labels=LABELS, target=TARGET)

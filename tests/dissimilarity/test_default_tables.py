@@ -257,10 +257,10 @@ def test_attributes_of_a_graph_of_any_kind():
     ("X", "labels", "message"),
     [
         (np.empty((0, 2)), None, "X: expected at least two items, got 0"),
-        (np.empty((3, 0)), None, "X: expected a column of attributes besides ids and labels that"),
+        (np.empty((3, 0)), None, "X: expected a column with at least two different values, found"),
         (np.ones((1, 2)), None, "X: expected at least two items, got 1"),
-        (np.ones((4, 2)), None, "X: expected a column of attributes besides ids and labels that"),
-        (pd.DataFrame({"a": ["x"] * 4}), None, "X: expected a column of attributes besides ids"),
+        (np.ones((4, 2)), None, "X: expected a column with at least two different values, found"),
+        (pd.DataFrame({"a": ["x"] * 4}), None, "X: expected a column with at least two different"),
         (np.eye(4) * 1j, None, "X: expected real numbers in column '0', found complex ones"),
         (np.eye(4), [0, 1], "labels: expected 4 labels, one per item, got 2"),
         (np.eye(4), [-1] * 4, "labels: expected at least two different labels, found no labelled"),

@@ -1,6 +1,5 @@
 """The default sources over sparse edges."""
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -8,11 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import metricmix as mm
+from metricmix.dissimilarity.diffusion import smoothing_operator
+from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.kernel_logistic import KernelClassifier
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.propagation import LabelPropagation
-
-GRAPH_SOURCES = importlib.import_module("metricmix.dissimilarity.graph_sources")
 
 
 def network(n: int = 120, d: int = 30, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -39,16 +38,17 @@ def test_edges_are_links_and_nearest_items(stack: mm.EdgeStack) -> None:
     X, links, _ = network()
     own = links[links[:, 0] != links[:, 1]]
     assert (stack.edges.find(own[:, 0], own[:, 1]) >= 0).all()
-    weighted = mm.dissimilarity.features(GRAPH_SOURCES.weighted_rows(X, "tfidf"), "cosine")
-    np.fill_diagonal(weighted, np.inf)
-    nearest = np.argmin(weighted, axis=1)
-    some = np.flatnonzero(weighted.min(axis=1) < 0.999)
+    weighted = X * (1 + np.log(121 / (1 + (X > 0).sum(axis=0))))
+    apart = np.asarray(mm.dissimilarity.features(weighted, "cosine"))
+    np.fill_diagonal(apart, np.inf)
+    nearest = np.argmin(apart, axis=1)
+    some = np.flatnonzero(apart.min(axis=1) < 0.999)
     assert (stack.edges.find(some, nearest[some]) >= 0).all()
-    assert set(stack.report.by_origin) == {"links", "attributes", "pagerank_0.2"}
-    assert stack.report.by_origin["attributes"] <= 4 * 120
+    assert {"links of links", "counts", "links smoothed"} <= set(stack.report.by_origin)
+    assert stack.report.by_origin["counts"] <= 4 * 120
     assert stack.edges.components[0] == 1
-    assert stack.report.recall == {"attributes": 1.0, "pagerank_0.2": 1.0}
-    assert list(stack.report.left_out) == ["log_pagerank"]
+    assert set(stack.report.recall.values()) == {1.0}
+    assert list(stack.report.left_out) == ["links reach", "links walks"]
 
 
 def test_every_source_has_a_value_on_every_edge(stack: mm.EdgeStack) -> None:
@@ -57,10 +57,10 @@ def test_every_source_has_a_value_on_every_edge(stack: mm.EdgeStack) -> None:
     for r, source in enumerate(stack.origin.sources):
         rows = source.rows(np.arange(120))
         np.testing.assert_allclose(stack.values[r], rows[tails, heads], atol=2e-6)
-    assert {"path_length", "jaccard", "attributes", "learned_attributes"} <= set(stack.names)
+    assert {"links", "links shared", "counts", "learned"} <= set(stack.names)
     path = mm.dissimilarity.path_length(network()[1], nodes=120, unreachable="bridge")
     np.testing.assert_array_equal(
-        stack.values[stack.names.index("path_length")], np.minimum(path, 4)[tails, heads]
+        stack.values[stack.names.index("links")], np.minimum(path, 4)[tails, heads]
     )
 
 
@@ -72,7 +72,7 @@ def test_every_source_is_a_metric(stack: mm.EdgeStack) -> None:
 
 
 def test_supervised_sources_are_computed_for_other_labels(stack: mm.EdgeStack) -> None:
-    codes = np.where(np.arange(120) % 3 == 0, network()[2], -1)
+    codes = np.where(np.arange(120) % 2 == 0, network()[2], -1)
     other = stack.relabelled(codes, 3)
     fresh = mm.sources_for(*network()[:2], nodes=120, labels=codes, edges_per_item=4)
     assert isinstance(other, mm.EdgeStack)
@@ -80,7 +80,7 @@ def test_supervised_sources_are_computed_for_other_labels(stack: mm.EdgeStack) -
     np.testing.assert_allclose(other.values, fresh.values, atol=1e-7)  # single precision
     np.testing.assert_allclose(other.scales, fresh.scales)
     supervised_rows = [r for r, name in enumerate(stack.names) if name in stack.supervised]
-    assert len(supervised_rows) == 7
+    assert len(supervised_rows) == 5
     assert (other.values[supervised_rows] != stack.values[supervised_rows]).any(axis=1).all()
     assert stack.relabelled(network()[2], 3) is stack
     kept = stack.relabelled(codes, 3, keep_choice=True)
@@ -103,7 +103,7 @@ def test_without_labels() -> None:
     stack = mm.sources_for(X, links, nodes=120, edges_per_item=3)
     assert isinstance(stack, mm.EdgeStack)
     assert stack.supervised == ()
-    assert stack.names[:2] == ("attributes", "diffusion_2")
+    assert stack.names[:3] == ("counts", "links", "links shared")
 
 
 def test_a_plain_table() -> None:
@@ -114,62 +114,34 @@ def test_a_plain_table() -> None:
     )
     assert isinstance(stack, mm.EdgeStack)
     assert stack.edges.components[0] == 1
-    assert {"columns", "raw", "direction"} <= set(stack.names)
-    assert set(stack.report.left_out) == {"near_columns", "near_direction"}
+    assert {"numbers", "raw", "direction"} <= set(stack.names)
+    assert set(stack.report.left_out) == {"near", "near direction"}
 
 
-def collected(X: Any, links: Any, k: int | None = 4) -> Any:
-    return GRAPH_SOURCES.graph_sources(
-        X, GRAPH_SOURCES.as_graph(links, nodes=120), "tfidf", True, k
-    )
-
-
-def test_sparse_and_dense_attributes_agree() -> None:
-    X, links, _ = network()
-    one, two = collected(X, links), collected(csr_array(X), links)
-    np.testing.assert_array_equal(
-        one.nearest["attributes"].ends()[1], two.nearest["attributes"].ends()[1]
-    )
-    i, j = np.triu_indices(120, 1)
-    for name, source in one.sources.items():
-        np.testing.assert_allclose(source.pairs(i, j), two.sources[name].pairs(i, j), atol=1e-5)
-
-
-@pytest.mark.parametrize("k", [4, None])
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_wide_tables_are_smoothed_by_their_leading_directions(
-    k: int | None, kind: Any, monkeypatch: pytest.MonkeyPatch
+    kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, links, _ = network(d=60)
-    full = collected(X, links, k)
-    monkeypatch.setattr(GRAPH_SOURCES, "WIDE_FROM", 100)
-    monkeypatch.setattr(GRAPH_SOURCES, "DIRECTIONS", 50)
-    narrow = collected(kind(X), links, k)
-    i, j = np.triu_indices(120, 1)
-    for name, least in (("attributes", 1 - 1e-5), ("pagerank_0.1", 0.95), ("shares_walks", 0.95)):
-        known, found = (some.sources[name].pairs(i, j) for some in (full, narrow))
+    X, links, labels = network(d=60)
+    full = mm.sources_for(X, links, nodes=120, labels=labels)
+    monkeypatch.setattr("metricmix.dissimilarity.graph_rows.WIDE_FROM", 100)
+    monkeypatch.setattr("metricmix.dissimilarity.graph_rows.DIRECTIONS", 50)
+    monkeypatch.setattr("metricmix.dissimilarity.graph_rows.SINGLE_FROM", 100)
+    narrow = mm.sources_for(kind(X), links, nodes=120, labels=labels)
+    upper = np.triu_indices(120, 1)
+    for name, least in (("counts", 1 - 1e-9), ("links smoothed", 0.95), ("links joint", 0.95)):
+        known, found = (stack.source(name)[upper] for stack in (full, narrow))
         assert np.corrcoef(known, found)[0, 1] > least, name
-    assert narrow.predictors["learned_neighbours"].X.shape == (120, 100)
 
 
-@pytest.mark.parametrize("limit", ["FEW_TABLES_FROM", "MANY_ITEMS"])
-def test_large_tables_have_fewer_sources(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_items_have_fewer_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     X, links, labels = network()
-    monkeypatch.setattr(GRAPH_SOURCES, limit, 100)
+    monkeypatch.setattr("metricmix.dissimilarity.default_specs.MOST_SMOOTHED", 100)
     stack = mm.sources_for(X, links, nodes=120, labels=labels, edges_per_item=4)
-    assert isinstance(stack, mm.EdgeStack)
     assert stack.names == (
-        "attributes",
-        "diffusion_2",
-        "pagerank_0.2",
-        "path_length",
-        "jaccard",
-        "learned_attributes",
-        "learned_diffusion_2",
-        "learned_pagerank",
-        "spread_links",
+        *("counts", "learned", "links", "links shared", "links smoothed", "links diffusion"),
+        *("links learned", "links learned diffusion", "links spread"),
     )
-    assert {"joint_pagerank", "shares_walks", "learned_neighbours"} <= set(stack.report.left_out)
 
 
 def test_refusals() -> None:
@@ -194,7 +166,7 @@ def test_kernel_values_in_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_labels_spread_by_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     _, links, labels = network()
-    B = GRAPH_SOURCES.smoothing_operator(GRAPH_SOURCES.as_graph(links, nodes=120))
+    B = smoothing_operator(as_graph(links, nodes=120))
     whole = LabelPropagation(B).predict(Known(labels, 3)).values
     monkeypatch.setattr("metricmix.dissimilarity.propagation.VALUES_AT_ONCE", 500)
     monkeypatch.setattr(Known, "folds", lambda self, n, **_: np.arange(len(self.items)) % n)
