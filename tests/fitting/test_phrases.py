@@ -146,16 +146,24 @@ def test_predictions_are_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["id,kind,size", *rows]) + "\n")
     pairs = [f"i{6 * c + k},i{6 * c + (k + 1) % 6}" for c in range(2) for k in range(6)]
     (tmp_path / "web.csv").write_text("\n".join(["source,target", *pairs]) + "\n")
-    kinds = ("a=learned:size", "b=forest:size", f"c=spread:{tmp_path / 'web.csv'}")
+    kinds = (
+        "a=learned:size",
+        "b=forest:size",
+        f"c=spread:{tmp_path / 'web.csv'}",
+        "d=kernel:size",
+        "e=spread_near:size:k=3",
+    )
     items = read_items(tmp_path / "t.csv", label="kind")
     found = join(items, [parse_source(text) for text in kinds], defaults=False)
-    lengths = edge_lengths(found.stack, np.ones(3))
+    lengths = edge_lengths(found.stack, np.ones(len(kinds)))
     phrases = EdgePhrases(lengths, found.sources, ["x", "y"])
     for i, j, what in ((0, 1, "x for both"), (0, 7, "x for one, y for the other")):
         assert {reason.phrase for reason in phrases.reasons(i, j)} == {
             f"a logistic regression on size predicts {what}",
             f"a random forest on size predicts {what}",
             f"labels spread over web predict {what}",
+            f"a logistic regression with a Gaussian kernel on size predicts {what}",
+            f"labels spread over items near by size predict {what}",
         }
 
 

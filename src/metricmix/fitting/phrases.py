@@ -55,6 +55,8 @@ NEARLY = 0.1
 """Standard deviations within which two numbers nearly agree."""
 LONGEST = 40
 """Characters of a cell that are quoted."""
+OF_OTHERS = ("knn", "near")
+"""Kinds whose columns are told by other sources: chains of near items."""
 MONTH, YEAR = 30.44, 365.25
 """Days."""
 
@@ -164,8 +166,8 @@ class EdgePhrases:
             if not found and file.spec.kind == "paths" and links.edges.weights is None:
                 return [f"{value:.0f} links apart in {graph}"]
             return found or [f"{name} {share}"]
-        if file is not None and file.spec.kind in ("knn", "near"):
-            return []  # its columns are told by other sources
+        if file is not None and file.spec.kind in OF_OTHERS:
+            return []
         if file is not None and hasattr(file, "columns"):
             items, columns = file.items, file.columns
             return self._writer(name, lambda: ColumnWords(items, columns))(i, j)
@@ -188,8 +190,10 @@ class EdgePhrases:
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
         if file.spec.facts["model"] == "spread":
-            return f"{'targets' if numbers else 'labels'} spread over {of} predict {what}"
+            over = of if file.spec.uses_graph else f"items near by {of}"
+            return f"{'targets' if numbers else 'labels'} spread over {over} predict {what}"
         model = "random forest" if file.spec.facts["model"] == "forest" else model_name(numbers)
+        model += " with a Gaussian kernel" if file.spec.kind == "kernel" else ""
         return f"a {model} on {of} predicts {what}"
 
 
