@@ -156,7 +156,8 @@ def test_supervised_sources(tmp_path: Path) -> None:
 
 
 def test_predictions_that_overflow(tmp_path: Path) -> None:
-    found, path = mm.sources_for(X, target=X[:, 0]), tmp_path / "metric.mm"
+    table = np.random.default_rng(0).normal(size=(30, 2))
+    found, path = mm.sources_for(table, target=table[:, 0]), tmp_path / "metric.mm"
     mm.save(mm.Metric(found, np.ones(found.n_sources)), path)
     data = path.read_bytes()
     assert np.isfinite(np.asarray(mm.load(path))).all()
