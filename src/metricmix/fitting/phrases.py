@@ -305,7 +305,7 @@ class Counts:
         self.having = np.bincount(table.indices, minlength=table.shape[1])
         self.single = [column.name for column in columns if not is_block(items, column)]
         blocks = [column.name for column in columns if is_block(items, column)]
-        widths = [items.values(name).shape[1] for name in blocks]
+        widths = [np.shape(items.values(name))[1] for name in blocks]
         starts = np.cumsum([len(self.single), *widths]).tolist()
         self.blocks = list(zip(starts, blocks, strict=False))
 
