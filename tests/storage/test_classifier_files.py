@@ -128,7 +128,7 @@ def test_stacks_with_supervised_sources(keep: bool, tmp_path: Path) -> None:
     stack = mm.sources_for(table, graph, labels=np.roll(KNOWN, 1))
     model = mm.MetricMixtureClassifier(stack, **FIXED).fit(ids, KNOWN)
     again = round_trip(model, tmp_path, keep=keep, sources=None if keep else stack)
-    assert "spread_links" in again.stack_.supervised  # label propagation
+    assert "links spread" in again.stack_.supervised  # label propagation
     assert again.stack_.supervised == model.stack_.supervised
     assert np.array_equal(again.predict_proba(ids[:7]), model.predict_proba(ids[:7]))
     assert np.array_equal(again.transduction_, model.transduction_)
