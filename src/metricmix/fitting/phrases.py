@@ -301,8 +301,8 @@ class Counts:
         self.having = np.bincount(table.indices, minlength=table.shape[1])
         self.single = [column.name for column in columns if not is_block(items, column)]
         blocks = [column.name for column in columns if is_block(items, column)]
-        widths = [items.values(name).shape[1] for name in blocks]
-        starts = np.cumsum([len(self.single), *widths]).tolist()
+        tables: list[Any] = [items.values(name) for name in blocks]
+        starts = np.cumsum([len(self.single), *(one.shape[1] for one in tables)]).tolist()
         self.blocks = list(zip(starts, blocks, strict=False))
 
     def __call__(self, i: int, j: int) -> str:
