@@ -77,10 +77,11 @@ def listing(found: dict[str, Any], sets: tuple[str, ...]) -> str:
         ]
         rows.append([data, *cells, str(len(values[-1]))])
     lines = table(["", *METHODS.values(), "draws"], rows)
+    over = [gains(found, sets, other) for other in ("files", "sources_for", "better")]
     return (
-        f"{lines}\n\nMean gain in points, with a 95 % interval over data sets: over the defaults of "
-        f"files {gains(found, sets, 'files')}, of Python {gains(found, sets, 'sources_for')}, and over "
-        f"whichever of the two was better on each data set {gains(found, sets, 'better')}.\n"
+        f"{lines}\n\nMean gain in points, with a 95 % interval over data sets: over the defaults "
+        f"of files {over[0]}, of Python {over[1]}, and over whichever of the two was better on "
+        f"each data set {over[2]}.\n"
     )
 
 

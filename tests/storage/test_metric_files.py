@@ -149,6 +149,7 @@ def test_the_metric_of_a_model(geodesic: int | None, tmp_path: Path) -> None:
 
 def test_supervised_sources(tmp_path: Path) -> None:
     found = mm.sources_for(X, labels=np.arange(N) % 2)
+    assert found.supervised
     metric = mm.Metric(found, np.ones(found.n_sources))
     again = round_trip(metric, tmp_path / "metric.mm")
     assert np.array_equal(np.asarray(metric), np.asarray(again))

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -84,8 +85,12 @@ def test_fit_tells_what_it_did(folder) -> None:
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
     assert "17 sources" in lines
-    told = [line.split("  ")[1] for line in lines[lines.index("17 sources") + 1 :][:17]]
-    assert told == [*OF_THINGS, "learned", *(f"links{name}" for name in OF_GRAPHS)]
+    named = [re.match(r"  (\S.*?)  ", line) for line in lines[: lines.index("learned weights")]]
+    assert [match[1] for match in named if match] == [
+        *OF_THINGS,
+        "learned",
+        *(f"links{name}" for name in OF_GRAPHS),
+    ]
     assert "1 edge dropped: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
