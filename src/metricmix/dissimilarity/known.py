@@ -289,8 +289,9 @@ def item_keys(stack: DissimilarityStack, known: Known, table: Any = None) -> Key
     """Return a key for each item of known label or target, 0 for the others; None for numbers.
 
     From their ids; of items without ids from their attributes, `table` (n, d) or what the sources
-    were computed from; else from their dissimilarities to each other, to five digits. Of more than
-    1000 items without any of these, their numbers decide.
+    were computed from; else from their dissimilarities to each other; both to five digits, since
+    scales that are computed from items in another order differ in the last ones. Of more than 1000
+    items without any of these, their numbers decide.
 
     >>> import numpy as np, metricmix as mm
     >>> D = np.abs(np.subtract.outer([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]))
@@ -320,8 +321,8 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
         table = None if data is None else data.table
     if table is not None and hasattr(table, "shape") and not hasattr(table, "columns"):
         rows = table[items]
-        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-        return keys_of(row.tobytes() for row in np.ascontiguousarray(dense, dtype=np.float64))
+        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        return keys_of(row.tobytes() for row in np.ascontiguousarray(rounded(dense)))
     names = [name for name in stack.names if name not in stack.supervised]
     compared_up_to = 1000  # beyond, items without ids or attributes have no keys of their own
     if not names or len(items) > compared_up_to:
@@ -335,4 +336,4 @@ def rounded(values: AnyArray) -> AnyArray:
     """Return values with five digits: sums over other orders differ in the last ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
         power = 10.0 ** (np.floor(np.log10(np.abs(values, dtype=np.float64))) - 4)
-        return np.asarray(np.where(values > 0, np.round(values / power) * power, values))
+        return np.asarray(np.where(values != 0, np.round(values / power) * power, 0.0))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from metricmix.dissimilarity.item_sources import ColumnSource
+import numpy as np
+
+from metricmix.dissimilarity.item_sources import ColumnSource, NewItemData
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.path_length import knn_path_length
 from metricmix.dissimilarity.specs import KINDS
+from metricmix.typing import Floats
 
 __all__ = ["NeighbourPaths"]
 
@@ -30,6 +34,15 @@ class NeighbourPaths(ColumnSource):
         recipe = knn_path_length(k=self.spec.k, metric=self.spec.metric)
         return recipe.apply(self.encoding.features)
 
+    def matrix(self) -> DissimilarityMatrix:
+        """Return the path lengths between all items."""
+        lengths: DissimilarityMatrix = self.applied.matrix
+        return lengths
+
     def by_pairs(self) -> None:
         """Return None: a value takes those of all items."""
         return
+
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return the lengths of paths that begin at new items, each joined to its k nearest."""
+        return np.asarray(self.applied.cross(self.new_rows(new)))
