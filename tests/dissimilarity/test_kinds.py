@@ -454,7 +454,8 @@ def test_a_report_names_the_view() -> None:
     items = as_items(frame.assign(label=y.astype(str)), "label", edges={"links": links_of(y)})
     spec = SourceSpec("one", "learned_graph", "links", view="neighbours")
     (report,) = plan_sources(items, [spec], defaults=False).report.sources
-    assert report.describe().startswith("logistic regression (view neighbours) in ")
+    said = "logistic regression on own attributes beside those of neighbours in "
+    assert report.describe().startswith(said)
 
 
 def test_a_view_that_needs_more_is_refused() -> None:

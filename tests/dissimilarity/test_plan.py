@@ -300,7 +300,7 @@ def test_the_description_of_columns(write) -> None:
     first, *_, last = plan(items).report.sources
     assert first.describe() == "distance of 5 columns: a, b, c, d, ..."
     assert last.describe() == (
-        "walks over nearest items (view direction) of 5 columns: a, b, c, d, ..."
+        "walks over nearest items by angle between rows of 5 columns: a, b, c, d, ..."
     )
     assert list(first.remarks()) == []
 

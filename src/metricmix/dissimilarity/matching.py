@@ -83,8 +83,10 @@ class SourceReport:
         """Return what the source is computed from, in one line."""
         facts = KINDS.said(self.kind).facts
         words = facts.get("report_of_groups", facts["report"]) if self.n_things else facts["report"]
-        if self.view is not None:
-            words = f"{facts.get('report_of_view', facts['report'])} (view {self.view})"
+        if self.view not in (None, "columns"):
+            of = "on" if facts.get("model") == "linear" and "relation" in facts["needs"] else "by"
+            words = facts.get("report_of_view", facts["report"])
+            words += f" {of} {KINDS.said(self.view).facts['report']}"
         what = words.format(**(OF_NUMBERS if self.of_numbers else OF_CLASSES))
         if "matrix" in facts["needs"]:
             what = "distances in the tree" if self.is_tree else what
