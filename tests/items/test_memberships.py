@@ -41,7 +41,7 @@ def test_southern_women(women, write) -> None:
     names, graph, edges = women
     items = read_items(edges.parent / "women.csv")
     found = join(items, [parse_edges(str(edges))])
-    assert found.stack.names == ("events", "events angle", "events walks")
+    assert found.stack.names == ("events", "events angle", "events reach", "events walks")
     report = found.report.sources[0]
     assert (report.n_edges, report.n_things, report.n_across) == (89, 14, 89)
     assert report.describe() == f"shared groups in {edges}, 89 memberships in 14 groups"
