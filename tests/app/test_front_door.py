@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array
 
 import metricmix as mm
 from metricmix import InputError
 from metricmix.app.cli import main
+from metricmix.app.page.fit_page import run_page
 from metricmix.app.pipeline import open_run
 
 N = 48
@@ -614,3 +617,92 @@ def test_folders_that_cannot_be_loaded(result: mm.FitResult, tmp_path: Path) -> 
     (one / "run.json").write_text("{}")
     with pytest.raises(mm.ModelFileError):
         mm.load(one)
+
+
+# -- sparse tables -------------------------------------------------------------------------------
+
+
+def sparse_counts(n: int = N, seed: int = 4) -> tuple[csr_array, np.ndarray]:
+    """Return counts (n, 40), a third of the columns frequent in each class, and the classes."""
+    rng, kind = np.random.default_rng(seed), np.arange(n) % 3
+    frequent = np.arange(40) % 3 == kind[:, None]
+    counts = (rng.random((n, 40)) < np.where(frequent, 0.5, 0.05)) * rng.integers(1, 4, (n, 40))
+    return csr_array(counts.astype(float)), kind
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"edges": {"met": [(u, u + 3) for u in range(N - 3)]}},
+        {"edges_per_item": 6},
+        {"sources": ["said=learned:attributes", "words=topics:attributes"]},
+    ],
+)
+def test_sparse_tables_are_saved_with_the_result(tmp_path: Path, options: dict[str, Any]) -> None:
+    counts, kind = sparse_counts()
+    labels = np.where(np.arange(N) < 30, kind, -1)
+    result = mm.fit(counts, labels, evaluate=False, **options)
+    again = mm.load(result.save(tmp_path / "run"))
+    held = again.items.columns["attributes"]
+    assert held.shape == counts.shape
+    assert (held != counts).nnz == 0
+    pd.testing.assert_frame_equal(again.predictions, result.predictions)
+    new, true = sparse_counts(9, seed=5)
+    found = again.predict(new)
+    pd.testing.assert_frame_equal(found, result.predict(new))
+    pd.testing.assert_frame_equal(found, again.predict(new.toarray()))
+    assert (found.label == true).mean() >= 8 / 9
+    if "edges_per_item" not in options:  # over sparse edges, these name no predictions
+        assert str(again.explain("0", "3")) == str(result.explain("0", "3"))
+    page = (tmp_path / "run" / "report.html").read_text()
+    again.page(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page
+
+
+def test_the_page_names_columns_of_sparse_tables() -> None:
+    counts, kind = sparse_counts()
+    result = mm.fit(counts, kind, evaluate=False, sources=["far=cosine:attributes"])
+    content = run_page(result.outcome, None, lambda done, total: None)
+    said = list(content.phrases.values())
+    assert said
+    assert all(re.match(r"both have attributes\[\d+\]|nothing in common", text) for text in said)
+    assert "both have attributes[" in " ".join(said)
+
+
+def test_rows_of_sparse_tables_are_checked(tmp_path: Path) -> None:
+    counts, kind = sparse_counts()
+    result = mm.fit(counts, np.where(np.arange(N) < 30, kind, -1), evaluate=False)
+    new = counts[:2].toarray()
+    with pytest.raises(InputError, match="new: expected 40 columns, got 39"):
+        result.predict(new[:, 1:])
+    with pytest.raises(InputError, match="new: expected counts, as in the fit, got -3"):
+        result.predict(np.where(new == new.max(), -3, new))
+    missing = np.where(new == 0, np.nan, new)
+    pd.testing.assert_frame_equal(result.predict(missing), result.predict(new))
+    folder = result.save(tmp_path / "run", page=False)
+    (tmp_path / "new.csv").write_text("a,b\n1,2\n")
+    given = ["predict", str(folder), str(tmp_path / "new.csv")]
+    told = CliRunner().invoke(main, given)
+    assert told.exit_code == 2
+    assert "new rows of the sparse table of the fit ('attributes') cannot be read" in told.output
+
+
+def test_options_of_sparse_tables() -> None:
+    counts, kind = sparse_counts()
+    edges = [(u, u + 3) for u in range(N - 3)]
+    with pytest.raises(InputError, match="sparse table of 40 columns: expected one of 'count', 'i"):
+        mm.fit(counts, kind, kinds={"attributes": "number"})
+    with pytest.raises(InputError, match="name: expected no name without columns"):
+        mm.fit(counts, kind, name="attributes")
+    given = {"edges": {"met": edges}, "evaluate": False}
+    alone = mm.fit(counts, kind, kinds={"attributes": "ignore"}, **given)
+    assert not any(source.column_names for source in alone.inputs.sources)
+
+
+def test_sources_of_unknown_relations_are_refused() -> None:
+    with pytest.raises(InputError, match="source 'x': expected edges, found none"):
+        mm.fit(table(), "kind", sources=["x=jaccard:met"])
+    edges = {"met": graph()}
+    with pytest.raises(InputError, match="expected one of 'met', got 'mett'; did you mean 'met'"):
+        mm.fit(table(), "kind", edges=edges, sources=["x=jaccard:mett"])

@@ -9,7 +9,6 @@ import pytest
 
 from metricmix.app.ingest import parse_edges
 from metricmix.app.pipeline import FitSettings, plan_files
-from metricmix.fitting.fit_items import item_data
 
 N = 30
 
@@ -28,13 +27,13 @@ def test_links_of_several_graphs_count_alike(tmp_path) -> None:
 
     def links(*names: str):
         specs = tuple(parse_edges(str(tmp_path / name)) for name in names)
-        return item_data(plan_files(replace(settings, sources=specs))).links
+        return plan_files(replace(settings, sources=specs)).item_data.links
 
     both = links("far.csv", "zero.csv")
     assert links("far.csv").data.mean() == pytest.approx(1)
     assert set(links("zero.csv").data) == {1.0}
     assert abs(both - both.T).max() == 0
     assert both.sum() == pytest.approx(20 + 4)
-    data = item_data(plan_files(settings))
+    data = plan_files(settings).item_data
     assert data.links is None
     assert data.table.shape == (N, 2)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import metricmix as mm
 from metricmix.app.ingest import parse_edges, parse_source, read_items
 from metricmix.app.ingest.given_files import join
+from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.predictions import ProbabilitySource
 from metricmix.fitting.phrases import EdgePhrases
+from metricmix.items.in_memory import as_items
 from metricmix.mixture.edge_lengths import edge_lengths
 
 PAPERS = """\
@@ -82,7 +86,7 @@ def test_many_numbers_are_summed_up(tmp_path: Path) -> None:
     file = tmp_path / "rocks.csv"
     file.write_text("rock,a,b,c,d\nr1,1.5,2,3,10\nr2,1.5,2,3.01,50\nr3,9.5,7,8,90\nr4,1.5,2,3,10\n")
     found = join(read_items(file))
-    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(found.stack.n_sources)), found.sources)
     assert phrases.sentence(0, 1) == (
         "3 of 4 numbers nearly the same, the largest difference: d 40 apart"
     )
@@ -101,6 +105,25 @@ def test_counts_name_the_rarest_first(tmp_path: Path) -> None:
     found = join(read_items(tmp_path / "words.csv"))
     phrases = EdgePhrases(edge_lengths(found.stack, np.ones(found.stack.n_sources)), found.sources)
     assert phrases.sentence(0, 1) == "both have w5, w7, w0"
+    assert phrases.sentence(4, 7) == "nothing in common in the counts"
+
+
+def test_counts_of_sparse_tables_are_named_by_position() -> None:
+    rows = np.zeros((8, 22))
+    rows[:7, 0] = 1
+    rows[[0, 1], 5] = 2
+    rows[[0, 1, 2], 7] = 1
+    sparse = as_items(csr_array(rows))
+    mixed = replace(sparse, columns={**sparse.columns, "w": np.array([3.0, 1, 0, 0, 0, 0, 0, 0])})
+    for items, kinds, sentence in (
+        (sparse, {}, "both have attributes[5], attributes[7], attributes[0]"),
+        (mixed, {"w": "count"}, "both have w, attributes[5], attributes[7] and 1 more"),
+    ):
+        found = plan_sources(
+            items, [parse_source("words=cosine:*")], kinds=kinds, defaults=False
+        ).build()
+        phrases = EdgePhrases(edge_lengths(found.stack, np.ones(1)), found.sources)
+        assert phrases.sentence(0, 1) == sentence
 
 
 def test_other_sources_and_predictions() -> None:
@@ -123,16 +146,24 @@ def test_predictions_are_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["id,kind,size", *rows]) + "\n")
     pairs = [f"i{6 * c + k},i{6 * c + (k + 1) % 6}" for c in range(2) for k in range(6)]
     (tmp_path / "web.csv").write_text("\n".join(["source,target", *pairs]) + "\n")
-    kinds = ("a=learned:size", "b=forest:size", f"c=spread:{tmp_path / 'web.csv'}")
+    kinds = (
+        "a=learned:size",
+        "b=forest:size",
+        f"c=spread:{tmp_path / 'web.csv'}",
+        "d=kernel:size",
+        "e=spread_near:size:k=3",
+    )
     items = read_items(tmp_path / "t.csv", label="kind")
     found = join(items, [parse_source(text) for text in kinds], defaults=False)
-    lengths = edge_lengths(found.stack, np.ones(3))
+    lengths = edge_lengths(found.stack, np.ones(len(kinds)))
     phrases = EdgePhrases(lengths, found.sources, ["x", "y"])
     for i, j, what in ((0, 1, "x for both"), (0, 7, "x for one, y for the other")):
         assert {reason.phrase for reason in phrases.reasons(i, j)} == {
             f"a logistic regression on size predicts {what}",
             f"a random forest on size predicts {what}",
             f"labels spread over web predict {what}",
+            f"a logistic regression with a Gaussian kernel on size predicts {what}",
+            f"labels spread over items near by size predict {what}",
         }
 
 
@@ -140,7 +171,7 @@ def test_numbers_are_told_with_their_unit(tmp_path: Path) -> None:
     file = tmp_path / "boxes.csv"
     file.write_text("box,weight\nb1,12.5 kg\nb2,13 kg\nb3,40 kg\nb4,41 kg\n")
     found = join(read_items(file))
-    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(found.stack.n_sources)), found.sources)
     assert phrases.sentence(0, 1) == "weight 0.5 kg apart"
 
 

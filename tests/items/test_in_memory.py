@@ -352,6 +352,36 @@ def test_edge_tables(table, weight) -> None:
     assert (relation.weights is None) == (weight is None)
 
 
+def test_frames_of_adjacency() -> None:
+    """A frame with the same ids in index and columns is a matrix, whatever their order."""
+    names = ["Do", "Aa", "Bo", "Cu"]
+    values = np.array([[0, 0, 0, 0], [0, 0, 2, 0], [0, 2, 0, 1], [0, 0, 1, 0]])
+    frame = pd.DataFrame(values, names, names)
+    for given in (frame, frame[sorted(names)], frame.astype(float)):
+        relation = as_relation(given, weight="length")
+        assert relation.ids == tuple(names)
+        assert named_edges(relation) == [("Aa", "Bo"), ("Bo", "Aa"), ("Bo", "Cu"), ("Cu", "Bo")]
+        assert relation.weights.tolist() == [2, 2, 1, 1]
+        assert not relation.directed
+    assert named_edges(as_relation(frame > 1)) == [("Aa", "Bo"), ("Bo", "Aa")]
+    assert as_relation(pd.DataFrame(np.triu(values > 0), names, names)).directed
+    plain = as_relation(pd.DataFrame(values > 0))
+    assert (plain.ids, len(plain.ends)) == (None, 4)
+    pairs = as_relation(pd.DataFrame([(0, 1), (5, 7)]))  # as many edges as columns
+    assert named_edges(pairs) == [("0", "1"), ("5", "7")]
+    with pytest.raises(InputError, match="columns source and target"):
+        as_relation(frame.set_axis(list("wxyz"), axis=0))
+    items = as_items(TOWNS, edges=frame > 0)
+    assert (items.id_column, items.ids) == ("town", ("Aa", "Bo", "Cu", "Do"))
+
+
+def test_dense_and_sparse_matrices_are_directed_alike() -> None:
+    one_way = np.triu(np.ones((5, 5)), 1)
+    for values, directed in ((one_way, True), (one_way + one_way.T, False)):
+        for given in (values, values.tolist(), values > 0, sparse.csr_array(values)):
+            assert as_relation(given).directed is directed
+
+
 def test_weights_of_pairs() -> None:
     pairs = [(*road, k) for k, road in enumerate(ROADS, 1)]
     assert as_relation(pairs, weight="length").weights.tolist() == [1, 2, 3]

@@ -124,11 +124,11 @@ def test_stacks_with_supervised_sources(keep: bool, tmp_path: Path) -> None:
     import pandas as pd
 
     table = pd.DataFrame(np.abs(X), index=ids)
-    graph = pd.DataFrame((A | A.T).astype(float), index=ids, columns=ids)
+    graph = (A | A.T).astype(float)
     stack = mm.sources_for(table, graph, labels=np.roll(KNOWN, 1))
     model = mm.MetricMixtureClassifier(stack, **FIXED).fit(ids, KNOWN)
     again = round_trip(model, tmp_path, keep=keep, sources=None if keep else stack)
-    assert "spread_links" in again.stack_.supervised  # label propagation
+    assert "links spread" in again.stack_.supervised  # label propagation
     assert again.stack_.supervised == model.stack_.supervised
     assert np.array_equal(again.predict_proba(ids[:7]), model.predict_proba(ids[:7]))
     assert np.array_equal(again.transduction_, model.transduction_)

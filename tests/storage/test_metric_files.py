@@ -149,6 +149,7 @@ def test_the_metric_of_a_model(geodesic: int | None, tmp_path: Path) -> None:
 
 def test_supervised_sources(tmp_path: Path) -> None:
     found = mm.sources_for(X, labels=np.arange(N) % 2)
+    assert found.supervised
     metric = mm.Metric(found, np.ones(found.n_sources))
     again = round_trip(metric, tmp_path / "metric.mm")
     assert np.array_equal(np.asarray(metric), np.asarray(again))
@@ -156,7 +157,8 @@ def test_supervised_sources(tmp_path: Path) -> None:
 
 
 def test_predictions_that_overflow(tmp_path: Path) -> None:
-    found, path = mm.sources_for(X, target=X[:, 0]), tmp_path / "metric.mm"
+    table = np.random.default_rng(0).normal(size=(30, 2))
+    found, path = mm.sources_for(table, target=table[:, 0]), tmp_path / "metric.mm"
     mm.save(mm.Metric(found, np.ones(found.n_sources)), path)
     data = path.read_bytes()
     assert np.isfinite(np.asarray(mm.load(path))).all()

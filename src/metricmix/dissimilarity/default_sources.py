@@ -255,7 +255,9 @@ def row_ids(X: Any, nodes: Any, n: int) -> AnyArray | None:
     counted = np.isscalar(nodes) and not isinstance(nodes, str)
     if counted and nodes != n:
         raise InputError(argument="nodes", expected=f"{n}, one per row of X", found=repr(nodes))
-    stated = own if counted else check_ids(nodes, n, name="nodes")
+    if counted:
+        return own
+    stated = check_ids(nodes, n, name="nodes")
     if own is not None and own.tolist() != stated.tolist():
         raise InputError(
             argument="nodes",

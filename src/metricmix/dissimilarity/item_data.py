@@ -18,7 +18,7 @@ class ItemData:
 
     Attributes
     ----------
-    table : (n, d) array, CSR array or EncodedTable, optional
+    table : (n, d) array or CSR array, optional
         The attributes of the items.
     links : (n, n) CSR array, optional
         Strengths >= 0 of the links between items, symmetric.

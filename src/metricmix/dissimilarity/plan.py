@@ -36,6 +36,7 @@ from metricmix.dissimilarity.value_storage import (
     choose_storage,
 )
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.items.cells import did_you_mean
 from metricmix.items.columns import Column, infer_columns
 from metricmix.items.items import Items, numbered_like
 from metricmix.items.memberships import Memberships
@@ -218,6 +219,11 @@ def plan_sources(
     if n < 2:
         raise TableFileError(f"{items.source}: expected at least two items, found one")
     columns = infer_columns(items, kinds)
+    for spec in specs:
+        if spec.uses_graph and spec.file not in items.relations:
+            known = list(items.relations)
+            expected = did_you_mean(known, spec.file or "") if known else "edges, found none"
+            raise InputError(argument=f"source {spec.name!r}", expected=expected)
     graphs = {spec.file: items.relations[spec.file or ""] for spec in specs if spec.uses_graph}
     named = {str(file): edges.ids for file, edges in graphs.items() if edges.ids is not None}
     items = numbered_like(items, named)

@@ -87,7 +87,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     >>> stack = mm.sources_for(X, target=known)
     >>> model = mm.MetricMixtureRegressor(stack).fit(np.arange(len(y)), known)
     >>> model.transduction_.shape, stack.supervised[:2]
-    ((442,), ('learned_columns', 'learned_raw'))
+    ((442,), ('learned', 'forest'))
     """
 
     _task: ClassVar[Any] = Numbers

@@ -37,10 +37,10 @@ import numpy as np
 from metricmix.dissimilarity.default_specs import model_name
 from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.predictions import PredictedSource
-from metricmix.dissimilarity.relation_sources import Links, RelationSource
+from metricmix.dissimilarity.relation_sources import Links
 from metricmix.dissimilarity.specs import graph_names
-from metricmix.items.columns import Column, numbers_of
-from metricmix.items.encoding import MOST_WORDS
+from metricmix.items.columns import Column, is_block, numbers_of
+from metricmix.items.encoding import MOST_WORDS, counts_of
 from metricmix.items.items import Items
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats
@@ -55,6 +55,8 @@ NEARLY = 0.1
 """Standard deviations within which two numbers nearly agree."""
 LONGEST = 40
 """Characters of a cell that are quoted."""
+OF_OTHERS = ("knn", "near")
+"""Kinds whose columns are told by other sources: chains of near items."""
 MONTH, YEAR = 30.44, 365.25
 """Days."""
 
@@ -157,14 +159,15 @@ class EdgePhrases:
         share = f"at {ratio:.0%} of the mean distance"
         if ratio >= FAR:
             share = f"at {ratio:.2g} times the mean distance"
-        if isinstance(file, RelationSource):
-            graph, links = self._graphs[file.spec.file or ""], file.links
+        links = None if file is None or file.spec.supervised else file.links
+        if file is not None and links is not None:
+            graph = self._graphs[file.spec.file or ""]
             found = self._writer(file.spec.file, lambda: LinkWords(links, graph))(i, j)
             if not found and file.spec.kind == "paths" and links.edges.weights is None:
                 return [f"{value:.0f} links apart in {graph}"]
             return found or [f"{name} {share}"]
-        if file is not None and file.spec.kind == "knn":
-            return []  # its columns are told by other sources
+        if file is not None and file.spec.kind in OF_OTHERS:
+            return []
         if file is not None and hasattr(file, "columns"):
             items, columns = file.items, file.columns
             return self._writer(name, lambda: ColumnWords(items, columns))(i, j)
@@ -187,8 +190,10 @@ class EdgePhrases:
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
         if file.spec.facts["model"] == "spread":
-            return f"{'targets' if numbers else 'labels'} spread over {of} predict {what}"
+            over = of if file.spec.uses_graph else f"items near by {of}"
+            return f"{'targets' if numbers else 'labels'} spread over {over} predict {what}"
         model = "random forest" if file.spec.facts["model"] == "forest" else model_name(numbers)
+        model += " with a Gaussian kernel" if file.spec.kind == "kernel" else ""
         return f"a {model} on {of} predicts {what}"
 
 
@@ -246,21 +251,17 @@ class ColumnWords:
         self.texts = [Words(items, column.name) for column in columns if column.kind == "text"]
         self.categories = [column.name for column in columns if column.kind == "category"]
         self.numbers = [c for c in columns if c.kind in ("number", "plain", "date")]
-        self.counts = [column for column in columns if column.kind == "count"]
+        counts = [column for column in columns if column.kind == "count"]
         self.values = numbers_in(items, self.numbers)
         self.spread = np.nan_to_num(np.nanstd(self.values, axis=0)) if self.numbers else None
-        self.counted = np.nan_to_num(numbers_in(items, self.counts))
-        self.having = (self.counted > 0).sum(axis=0)
+        self.counted = Counts(items, counts) if counts else None
 
     def __call__(self, i: int, j: int) -> list[str]:
         """Return the phrases: equal categories and shared words first."""
         found = [text for words in self.texts for text in words(i, j)]
         found += [text for name in self.categories for text in self._category(name, i, j)]
-        if self.counts:
-            both = np.flatnonzero((self.counted[i] > 0) & (self.counted[j] > 0))
-            order = sorted(both.tolist(), key=lambda c: (int(self.having[c]), c))
-            names = listed([self.counts[c].name for c in order])
-            found.append(f"both have {names}" if order else "nothing in common in the counts")
+        if self.counted is not None:
+            found.append(self.counted(i, j))
         return found + self._numbers(i, j)
 
     def _category(self, name: str, i: int, j: int) -> list[str]:
@@ -293,6 +294,35 @@ class ColumnWords:
             return f"{column.name} {duration(apart)} apart"
         unit = column.format.unit
         return f"{column.name} {apart:.3g}{' ' * bool(unit)}{unit} apart"
+
+
+class Counts:
+    """Says which columns of counts two items have in common; ``table[3]`` of a sparse table."""
+
+    def __init__(self, items: Items, columns: Sequence[Column]) -> None:
+        table = counts_of(items, columns) > 0
+        self.indptr, self.indices = table.indptr, table.indices
+        self.having = np.bincount(table.indices, minlength=table.shape[1])
+        self.single = [column.name for column in columns if not is_block(items, column)]
+        blocks = [column.name for column in columns if is_block(items, column)]
+        widths = [np.shape(items.values(name))[1] for name in blocks]
+        starts = np.cumsum([len(self.single), *widths]).tolist()
+        self.blocks = list(zip(starts, blocks, strict=False))
+
+    def __call__(self, i: int, j: int) -> str:
+        """Return the shared columns, those that few items have first."""
+        one, other = (self.indices[self.indptr[k] : self.indptr[k + 1]] for k in (i, j))
+        both = np.intersect1d(one, other).tolist()
+        order = sorted(both, key=lambda c: (int(self.having[c]), c))
+        if not order:
+            return "nothing in common in the counts"
+        return f"both have {listed([self._name(c) for c in order])}"
+
+    def _name(self, c: int) -> str:
+        if c < len(self.single):
+            return self.single[c]
+        start, name = next(block for block in reversed(self.blocks) if block[0] <= c)
+        return f"{name}[{c - start}]"
 
 
 class Words:

@@ -40,8 +40,10 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
         told = kinds.pop(items.label_column)
         stated = stated or ("classes" if told == "category" else "number")
     target = target_column(items, stated)
-    if options.name and options.name not in items.columns:
-        raise InputError(argument="name", expected=did_you_mean(list(items.columns), options.name))
+    names = [name for name, values in items.columns.items() if not hasattr(values, "indptr")]
+    if options.name and options.name not in names:
+        expected = did_you_mean(names, options.name) if names else "no name without columns"
+        raise InputError(argument="name", expected=expected)
     if target is None:
         items = with_classes(items, options)
     elif options.tune:

@@ -37,6 +37,7 @@ __all__ = [
     "are_counts",
     "infer_columns",
     "infer_kind",
+    "is_block",
     "numbers_of",
     "unreadable_cells",
 ]
@@ -175,8 +176,9 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
     commas = items.origin.decimal_commas
     for name, values in items.columns.items():
         if not isinstance(values, tuple | np.ndarray):
-            why = f"a sparse table of {values.shape[1]} columns"
-            columns.append(Column(name, "count", why, 0))
+            kind, why = stated.get(name, "count"), f"a sparse table of {values.shape[1]} columns"
+            check_choice(kind, ("count", "ignore"), name=f"kinds[{name!r}], {why}")
+            columns.append(Column(name, kind, why, 0))
             continue
         mask = items.known(name)
         n_missing = len(values) - int(mask.sum())

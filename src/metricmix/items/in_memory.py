@@ -166,10 +166,16 @@ def counts_like(fitted: Any, data: Any) -> Any:
     """Return counts of new items with the columns of the fit, CSR (m, d)."""
     from scipy.sparse import csr_array
 
-    table = csr_array(check_table(data))
+    table = csr_array(check_table(data, allow_nan=True, name="new"), copy=True)
+    table.data = np.nan_to_num(table.data)  # a missing count is 0, as in the fit
+    table.eliminate_zeros()
     if table.shape[1] != fitted.shape[1]:
         raise InputError(
             argument="new", expected=f"{fitted.shape[1]} columns", found=table.shape[1]
+        )
+    if table.data.min(initial=0.0) < 0:
+        raise InputError(
+            argument="new", expected="counts, as in the fit", found=f"{table.data.min():g}"
         )
     return table
 

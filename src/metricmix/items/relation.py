@@ -101,7 +101,8 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
         Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
         columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
         (n, g) are memberships. Dense arrays of two or three columns of numbers are edges, of
-        truth values memberships.
+        truth values memberships. A frame with the same ids in its index and its columns is the
+        matrix of a graph between these.
     weight : {None, "length", "similarity", "ignore"}
         What weights mean; None: what they are called.
     directed : bool
@@ -118,7 +119,9 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
         check_choice(weight, ("length", "similarity", "ignore"), name="weight")
     if isinstance(graph, Relation):
         return graph
+    graph, names = as_sparse(graph)
     n_nodes, ids, ends, weights, name = read_graph(graph)
+    ids = names or ids
     directed = directed or has_directions(graph)
     relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
     if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
@@ -143,6 +146,27 @@ Read = tuple[int, tuple[str, ...] | None, AnyArray, Floats | None, str]
 """How many nodes there are, their names, ends of the edges, weights, and what these are called."""
 
 
+def as_sparse(graph: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a dense matrix as a sparse one, with the ids of a frame; any other graph as it is."""
+    from scipy.sparse import coo_array
+
+    if any(hasattr(graph, name) for name in ("nodes", "get_edgelist", "tocoo")):
+        return graph, None
+    if hasattr(graph, "to_pandas"):
+        graph = graph.to_pandas()
+    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
+        n, d = graph.shape
+        if n != d or set(texts_of(list(graph.index))) != set(texts_of(list(graph.columns))):
+            return graph, None
+        matrix, ids = aligned(graph)
+        few = ids is None and n <= 3  # as many edges as columns
+        return (graph, None) if few else (coo_array(as_float_array(matrix, name="edges")), ids)
+    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
+    if array.ndim == 2 and (array.shape[1] > 3 or array.dtype.kind == "b"):
+        return coo_array(as_float_array(array, name="edges")), None
+    return graph, None
+
+
 def read_graph(graph: Any) -> Read:
     """Return the edges of a graph of any kind."""
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
@@ -158,15 +182,9 @@ def read_graph(graph: Any) -> Read:
         return int(graph.vcount()), ids, ends, lengths, name or "weight"
     if hasattr(graph, "tocoo"):
         return of_matrix(graph.tocoo())
-    if hasattr(graph, "to_pandas"):
-        graph = graph.to_pandas()
     if hasattr(graph, "columns") and hasattr(graph, "iloc"):
         return of_table(graph)
-    array = array_of(graph)
-    if holds_matrix(array):
-        from scipy.sparse import coo_array
-
-        return of_matrix(coo_array(as_float_array(array, name="edges")))
+    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(
             argument="edges",
@@ -180,27 +198,13 @@ def read_graph(graph: Any) -> Read:
     return of_pairs(array[:, :2].tolist(), weights, "weight")
 
 
-def array_of(graph: Any) -> AnyArray:
-    """Return pairs, or a dense matrix, as an array; lists as one of objects."""
-    return np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
-
-
-def holds_matrix(array: AnyArray) -> bool:
-    """Return whether an array is a matrix with a row per item, and not a list of edges."""
-    return array.ndim == 2 and (array.shape[1] > 3 or array.dtype.kind == "b")
-
-
 def has_directions(graph: Any) -> bool:
     """Return whether edges have a direction: those of directed graphs and asymmetric matrices."""
     if callable(getattr(graph, "is_directed", None)):
         return bool(graph.is_directed())
-    if hasattr(graph, "tocoo"):
-        return graph.shape[0] == graph.shape[1] and bool((graph != graph.T).nnz)
-    if hasattr(graph, "columns") or hasattr(graph, "to_pandas"):
-        return False
-    array = array_of(graph)
-    square = holds_matrix(array) and array.shape[0] == array.shape[1]
-    return square and bool((array != array.T).any())
+    if hasattr(graph, "tocoo") and graph.shape[0] == graph.shape[1]:
+        return bool((graph != graph.T).nnz)
+    return False
 
 
 def of_table(table: Any) -> Read:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -67,6 +68,14 @@ def table(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
+OF_THINGS = ("numbers", "colour", "note", "gower")
+OF_GRAPHS = (
+    *("", " shared", " reach", " walks", " smoothed", " diffusion", " joint", " joint smoothed"),
+    *(" learned", " learned neighbours", " learned diffusion", " spread"),
+)
+"""What names of the default sources of a graph with attributes and labels end with."""
+
+
 # -- fit -----------------------------------------------------------------------------------------
 
 
@@ -75,7 +84,13 @@ def test_fit_tells_what_it_did(folder) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
-    assert "11 sources" in lines
+    assert "17 sources" in lines
+    named = [re.match(r"  (\S.*?)  ", line) for line in lines[: lines.index("learned weights")]]
+    assert [match[1] for match in named if match] == [
+        *OF_THINGS,
+        "learned",
+        *(f"links{name}" for name in OF_GRAPHS),
+    ]
     assert "1 edge dropped: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
@@ -119,7 +134,8 @@ def test_memberships_from_files_to_new_items(folder) -> None:
     assert result.exit_code == 0, result.output
     count = sum(len(graph[name]) for name in old)
     assert f"read as memberships: {count} edges join an item with a group" in result.output
-    sources = ["events", "events angle", "events walks", "events learned", "events spread"]
+    names = ("", " angle", " reach", " walks", " learned", " spread")
+    sources = [f"events{name}" for name in names]
     assert [row["source"] for row in table(Path("w/weights.csv"))] == sources
     right = [row["label"] == group[row["id"]] for row in table(Path("w/predictions.csv"))]
     assert sum(right) >= 14
@@ -137,7 +153,8 @@ def test_quiet_and_json(folder) -> None:
     assert told["out"] == "two"
     assert told["items"] == 8
     assert {part["source"] for part in told["weights"]} == {
-        *("numbers", "colour", "note", "gower", "neighbours", "learned"),
+        *OF_THINGS,
+        *("near", "learned", "kernel", "spread"),
     }
     assert told["accuracy"]["methods"][0]["kind"] == "learned"
     assert "model.mm" in told["files"]

@@ -21,7 +21,9 @@ from metricmix.app.ingest import (
     save_inputs,
 )
 from metricmix.app.ingest.given_files import join
+from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.items.in_memory import as_items
 
 N, M = 30, 4
 
@@ -277,6 +279,81 @@ def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
         load_inputs(file)
     with pytest.raises(ModelFileError, match="No such file"):
         load_inputs(tmp_path / "nothing")
+
+
+def counts_in_memory():
+    """Return the join of a sparse table (6, 25) with stored entries in the first 3 columns."""
+    from scipy.sparse import csr_array
+
+    counts = csr_array(([1.0, 2.0, 1.0, 3.0, 1.0], [0, 2, 1, 2, 0], [0, 2, 2, 3, 4, 5, 5]), (6, 25))
+    items = as_items(counts)
+    return plan_sources(items, [parse_source("far=euclidean:attributes")]).build()
+
+
+def test_sparse_tables_are_stored(tmp_path) -> None:
+    joined = counts_in_memory()
+    save_inputs(tmp_path / "i.gz", joined)
+    inputs = load_inputs(tmp_path / "i.gz")
+    held, given = (some.items.columns["attributes"] for some in (inputs, joined))
+    assert held.shape == given.shape
+    assert held.has_canonical_format
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(held, name), getattr(given, name))
+    assert inputs.columns == joined.columns
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"shape": [5, 25]}, r"of shape \[5, 25\] for 6 items"),
+        ({"shape": [6]}, r"of shape \[6\]"),
+        ({"shape": [6, 0]}, r"of shape \[6, 0\]"),
+        ({"shape": [6, 1 << 40]}, "of shape"),
+        ({"shape": [6, 25.0]}, "other positions than whole numbers"),
+        ({"shape": [6, 2]}, "entries of unknown columns"),
+        ({"indptr": [0, 2, 2, 3, 4, 5]}, "other rows than items"),
+        ({"indptr": [1, 2, 2, 3, 4, 5, 5]}, "other rows than items"),
+        ({"indptr": [0, 2, 1, 3, 4, 5, 5]}, "other rows than items"),
+        ({"indptr": []}, "other rows than items"),
+        ({"indptr": [0, 2, 2, 3, 4, 5, 6]}, "missing entries"),
+        ({"indices": [0, 2, 1, 2]}, "missing entries"),
+        ({"indices": [0, 25, 1, 2, 0]}, "entries of unknown columns"),
+        ({"indices": [-1, 2, 1, 2, 0]}, "entries of unknown columns"),
+        ({"indices": [2, 0, 1, 2, 0]}, "columns are not in order"),
+        ({"indices": [2, 2, 1, 2, 0]}, "columns are not in order"),
+        ({"indices": [0.5, 2, 1, 2, 0]}, "other positions than whole numbers"),
+        ({"indices": [True, 2, 1, 2, 0]}, "other positions than whole numbers"),
+        ({"indices": [1 << 70, 2, 1, 2, 0]}, ""),
+        ({"data": [1.0, 2.0, 1.0, 3.0]}, "missing entries"),
+        ({"data": [1.0, 2.0, 1.0, 3.0, None]}, "other values than counts"),
+        ({"data": [1.0, 2.0, 1.0, 3.0, float("inf")]}, "other values than counts"),
+        ({"data": [1.0, 2.0, 1.0, 3.0, 0.0]}, "other values than counts"),
+        ({"data": [1.0, 2.0, 1.0, 3.0, -1.0]}, "other values than counts"),
+        ({"data": [1.0, 2.0, 1.0, 3.0, "x"]}, ""),
+        ({"data": [[1.0, 2.0, 1.0, 3.0, 1.0]]}, "missing entries"),
+        ({"data": "x"}, ""),
+    ],
+)
+def test_damaged_sparse_tables(tmp_path, change, why) -> None:
+    file = tmp_path / "i.gz"
+    save_inputs(file, counts_in_memory())
+    content = json.loads(gzip.decompress(file.read_bytes()))
+    content["attributes"]["attributes"] |= change
+    file.write_bytes(gzip.compress(json.dumps(content).encode()))
+    with pytest.raises(ModelFileError, match=f"found a damaged file.*{why}") as error:
+        load_inputs(file)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["shape", "indptr", "indices", "data"])
+def test_sparse_tables_without_an_array_are_damaged(tmp_path, name) -> None:
+    file = tmp_path / "i.gz"
+    save_inputs(file, counts_in_memory())
+    content = json.loads(gzip.decompress(file.read_bytes()))
+    del content["attributes"]["attributes"][name]
+    file.write_bytes(gzip.compress(json.dumps(content).encode()))
+    with pytest.raises(ModelFileError, match="found a damaged file"):
+        load_inputs(file)
 
 
 def test_several_files_of_one_graph(world, tmp_path, write) -> None:

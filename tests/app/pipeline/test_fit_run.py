@@ -69,7 +69,8 @@ def test_the_model_is_a_classifier_of_texts(fitted) -> None:
     model = mm.load(folder / "model.mm")
     assert model.stack_.names == (
         *("numbers", "shelf", "text", "gower", "together", "taste"),
-        *("together shared", "together walks", "together smoothed"),
+        *("together shared", "together reach", "together walks", "together smoothed"),
+        *("together diffusion", "together joint", "together joint smoothed"),
     )
     assert model.classes_.tolist() == ["cloth", "fruit", "tool"]
     np.testing.assert_array_equal(model.weights_, outcome.model.weights_)
@@ -223,7 +224,10 @@ def test_classifiers_are_fitted_again_for_new_items(shop, tmp_path) -> None:
     fit_files(plan_files(asked), asked, tmp_path / "run")
     run = open_run(tmp_path / "run")
     inputs, stack = run.inputs(), run.model.stack_
-    assert stack.supervised == ("learned", "together learned", "together spread")
+    assert stack.supervised == (
+        *("learned", "together learned", "together learned neighbours"),
+        *("together learned diffusion", "together spread"),
+    )
     edges = [parse_edges(f"together={shop / 'new-together.csv'}")]
     new, _ = read_new_items(inputs, shop / "new.csv", edges=edges)
     names = [source.spec.name for source in inputs.sources]

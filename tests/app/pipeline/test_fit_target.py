@@ -161,9 +161,13 @@ def test_regressors_are_sources_by_default(town: Path, fitted: Any) -> None:
     assert told["learned"].startswith("ridge regression of 2 columns")
     assert told["street learned"].startswith("ridge regression on attributes smoothed")
     assert told["street spread"].startswith("targets spread over the graph")
-    assert fitted.model.stack_.supervised == ("learned", "street learned", "street spread")
+    assert fitted.model.stack_.supervised == (
+        *("learned", "street learned", "street learned neighbours"),
+        *("street learned diffusion", "street spread"),
+    )
     table_alone = plan_files(settings(town, sources=()))
-    assert [source.spec.kind for source in table_alone.sources][-2:] == ["learned", "forest"]
+    supervised = [source.spec.kind for source in table_alone.sources if source.spec.supervised]
+    assert supervised == ["learned", "forest", *2 * ("kernel", "spread_near")]
     why = {source.name: source.why for source in table_alone.report.sources}
     assert why["learned"] == "a ridge regression on all columns, cross-fitted"
     stated = settings(town, sources=(parse_source("said=learned:size"),), defaults=False)

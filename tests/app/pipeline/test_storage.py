@@ -112,7 +112,7 @@ def test_the_record(sparse) -> None:
     assert run["arguments"]["edges_per_item"] == 5
     found, stack = run["found"]["storage"], outcome.model.stack_
     assert (found["kind"], found["edges"]) == ("edges", len(stack.edges))
-    assert found["left_out"] == ["together walks"]
+    assert found["left_out"] == ["together reach", "together walks"]
     assert found["bridging_edges"] == stack.report.bridging
     assert set(found["edges_by_origin"]) >= {"text", "numbers", "together smoothed"}
     assert 1 <= found["stretch"]["median"] <= found["stretch"]["p95"] <= found["stretch"]["max"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.item_table import items_from_table
@@ -27,7 +28,7 @@ from metricmix.dissimilarity.specs import KINDS, SourceSpec, graph_names
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
 from metricmix.fitting.new_items import FitInputs, NewEdgesReport, attach_relations
 from metricmix.items.cells import did_you_mean, stem_of
-from metricmix.items.columns import Column
+from metricmix.items.columns import Column, is_block
 from metricmix.items.items import BY_ROW, Items, Origin, Values
 from metricmix.items.memberships import Memberships
 from metricmix.items.number_formats import ORDERS, CellFormat
@@ -45,6 +46,8 @@ FORMAT = "metricmix-inputs"
 VERSION = 2
 LARGEST_FILE = 1 << 30
 """Bytes of text that are decompressed at most."""
+MOST_COLUMNS = (1 << 31) - 1
+"""Columns that a sparse table may have."""
 DAMAGED = (
     *(EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, RecursionError, AssertionError, MemoryError),
@@ -96,21 +99,64 @@ def stored_spec(spec: SourceSpec) -> dict[str, Any]:
     return {name: value for name, value in asdict(spec).items() if name != "view" or value}
 
 
-def stored_values(values: Values) -> Sequence[Any]:
-    """Return the values of a column in terms of JSON: texts, or numbers with null for NaN."""
+def stored_values(values: Values) -> Sequence[Any] | dict[str, Any]:
+    """Return the values of a column in terms of JSON.
+
+    Texts, numbers with null for NaN, or the arrays of a sparse table.
+    """
     if isinstance(values, tuple):
         return values
+    if hasattr(values, "indptr"):
+        arrays = {name: getattr(values, name).tolist() for name in ("indptr", "indices", "data")}
+        return {"shape": list(values.shape), **arrays}
     return [None if np.isnan(x) else x for x in values.tolist()]
 
 
-def restored_values(stored: Sequence[Any]) -> Values:
-    """Return what :func:`stored_values` stored; ValueError if it is neither."""
+def restored_values(stored: Sequence[Any] | dict[str, Any], n: int) -> Values:
+    """Return what :func:`stored_values` stored of n items; ValueError if it is damaged."""
+    if isinstance(stored, dict):
+        return restored_counts(stored, n)
+    if len(stored) != n:
+        raise ValueError("columns of different lengths")
     if all(isinstance(cell, str) for cell in stored):
         return tuple(stored)
     numbers = np.array([np.nan if x is None else x for x in stored], dtype=np.float64)
     if np.isinf(numbers).any():
         raise ValueError("a column of infinite numbers")
     return numbers
+
+
+def restored_counts(stored: dict[str, Any], n: int) -> Any:
+    """Return a sparse table of counts, CSR (n, d); ValueError if its arrays do not match.
+
+    Columns of a row are in order, each once, and counts are positive, as they were when stored.
+    """
+    from scipy.sparse import csr_array
+
+    indptr, indices = whole_numbers(stored["indptr"]), whole_numbers(stored["indices"])
+    shape = whole_numbers(stored["shape"]).tolist()
+    data = np.array(stored["data"], dtype=np.float64)
+    if len(shape) != 2 or shape[0] != n or not 1 <= shape[1] <= MOST_COLUMNS:
+        raise ValueError(f"a sparse table of shape {shape} for {n} items")
+    if len(indptr) != n + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        raise ValueError("a sparse table with other rows than items")
+    if indptr[-1] != len(indices) or data.shape != indices.shape:
+        raise ValueError("a sparse table with missing entries")
+    if np.any(indices < 0) or np.any(indices >= shape[1]):
+        raise ValueError("a sparse table with entries of unknown columns")
+    rows = np.repeat(np.arange(n), np.diff(indptr))
+    if np.any((np.diff(indices) <= 0) & (np.diff(rows) == 0)):
+        raise ValueError("a sparse table whose columns are not in order")
+    if not np.all((data > 0) & (data < np.inf)):
+        raise ValueError("a sparse table of other values than counts")
+    return csr_array((data, indices, indptr), shape=tuple(shape))
+
+
+def whole_numbers(stored: Sequence[Any]) -> NDArray[np.int64]:
+    """Return a list of integers as an array; ValueError if it is another one."""
+    if any(type(number) is not int for number in stored):
+        raise ValueError("a sparse table with other positions than whole numbers")
+    return np.array(stored, dtype=np.int64)
 
 
 def stored_edges(edges: Relation | Memberships) -> dict[str, Any]:
@@ -180,10 +226,9 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
     """Return inputs from decoded JSON; ValueError, among others, if its values do not match."""
     ids = tuple(str(item) for item in content["ids"])
     attributes = {
-        str(name): restored_values(column) for name, column in content["attributes"].items()
+        str(name): restored_values(column, len(ids))
+        for name, column in content["attributes"].items()
     }
-    if any(len(column) != len(ids) for column in attributes.values()):
-        raise ValueError("columns of different lengths")
     commas = bool(content["decimal_commas"])
     items = Items(
         ids,
@@ -261,6 +306,12 @@ def read_new_items(
     InputError
         If a name is not that of a source.
     """
+    table_of_counts = next((c.name for c in inputs.columns if is_block(inputs.items, c)), None)
+    if table_of_counts is not None:
+        raise TableFileError(
+            f"{table}: new rows of the sparse table of the fit ({table_of_counts!r}) cannot be "
+            "read from a file; use metricmix.load(FOLDER).predict(rows) in Python"
+        )
     of_columns = any(source.spec.needs_columns for source in inputs.sources)
     cells = read_table(table, ids_alone=not of_columns)
     header = cells.rows[0]
