@@ -7,17 +7,22 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from metricmix.dissimilarity.specs import KINDS
 from source_trees import SOURCE, parsed
 
 APART = ("paper", "torch", "relaxations", "nearness", "app")  # rooms with words of their own
 
 
 class Thing(NamedTuple):
-    """What there is one of: a name, a pattern of its definitions, and where the one is."""
+    """What there is one of: a name, a pattern of its definitions, and where the one is.
+
+    `everywhere` says whether no room may have another one, not even those with words of their own.
+    """
 
     name: str
     defined_by: str
     place: str
+    everywhere: bool = False
 
 
 THINGS = (
@@ -58,7 +63,82 @@ THINGS = (
         "what is known of items", r"class (|Fit|File)Items|class ItemTable", "items/items.py:Items"
     ),
     Thing("relation", r"class \w*Relation", "items/relation.py:Relation"),
-    Thing("typing of columns", r"def infer_columns", "items/columns.py:infer_columns"),
+    Thing(
+        "typing of columns",
+        r"def _?(infer_(columns?|kinds?|types?)|(column|table)_(kinds?|types?)|type_columns?)",
+        "items/columns.py:infer_columns, items/columns.py:infer_kind",
+        everywhere=True,
+    ),
+    Thing(
+        "typed column",
+        r"class (Typed|Target|Table|Item|Inferred)?Column(Type|Kind)?",
+        "items/columns.py:Column, items/target.py:TargetColumn",
+        everywhere=True,
+    ),
+    Thing(
+        "encoding of columns",
+        r"class Encod(ing|ed)\w*|def _?encoded?_(table|items|columns?|features|rows)",
+        "items/encoding.py:Encoding",
+        everywhere=True,
+    ),
+    Thing(
+        "encoding",
+        r"def _?encoded?(_data)?",
+        "items/encoding.py:encode, items/encoding.py:encode_data",
+    ),
+    Thing(
+        "parsing of numbers and dates",
+        r"def _?(parse|read|to)_(numbers?|floats?|cells?|dates?)(_of|_in)?",
+        "items/number_formats.py:parse_cell, items/number_formats.py:parse_date, "
+        "items/number_formats.py:parse_number",
+        everywhere=True,
+    ),
+    Thing(
+        "format of cells",
+        r"class \w*(Cell|Number|Date)Formats?",
+        "items/number_formats.py:CellFormat",
+        everywhere=True,
+    ),
+    Thing(
+        "choice of default sources",
+        r"def _?(default|table|graph|attribute)_(specs|sources)|def sources_for",
+        "dissimilarity/default_sources.py:sources_for, "
+        "dissimilarity/default_specs.py:default_specs, "
+        "dissimilarity/default_specs.py:graph_specs, dissimilarity/default_specs.py:table_specs",
+        everywhere=True,
+    ),
+    Thing(
+        "source of items by its specification",
+        r"def (make|build)_sources?",
+        "dissimilarity/item_sources.py:make_source",
+        everywhere=True,
+    ),
+    Thing(
+        "data of new items",
+        r"class New\w*Data",
+        "dissimilarity/item_sources.py:NewItemData",
+        everywhere=True,
+    ),
+    Thing(
+        "attaching new items",
+        r"def _?attach_\w+",
+        "fitting/new_items.py:attach_edges, fitting/new_items.py:attach_memberships, "
+        "fitting/new_items.py:attach_relations",
+        everywhere=True,
+    ),
+    Thing(
+        "labels of new items",
+        r"def predict_new\w*",
+        "fitting/new_labels.py:predict_new",
+        everywhere=True,
+    ),
+    Thing(
+        "matching by id",
+        r"def match_\w+",
+        "dissimilarity/matching.py:match_edges, dissimilarity/matching.py:match_matrix, "
+        "dissimilarity/matching.py:match_memberships",
+        everywhere=True,
+    ),
     Thing("specification of a source", r"class \w*Spec", "dissimilarity/specs.py:SourceSpec"),
     Thing(
         "plan of the sources",
@@ -122,11 +202,51 @@ def test_there_is_one() -> None:
             str(one)
             for one in definitions()
             if re.fullmatch(thing.defined_by, f"{one.kind} {one.name}")
-            if not one.place.startswith(APART) and not only_constructs(one)
+            if thing.everywhere or not one.place.startswith(APART)
+            if not only_constructs(one)
         ]
         if sorted(found) != thing.place.split(", "):
             wrong[thing.name] = found
     assert not wrong
+
+
+def calls(function: str) -> list[tuple[str, ast.Call]]:
+    """Return where a function is called by its name, and how."""
+    return [
+        (path.relative_to(SOURCE).as_posix(), node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == function
+    ]
+
+
+def test_kinds_of_sources_are_in_one_registry() -> None:
+    """Each is one file of `kinds`, and is registered there alone."""
+    of_kinds = [place for place, call in calls("Registry") if ast.unparse(call.args[0]) == "'kind'"]
+    assert of_kinds == ["dissimilarity/specs.py"]
+    registered = [
+        one.place
+        for one in definitions()
+        if any(ast.unparse(mark).startswith("KINDS.register(") for mark in one.node.decorator_list)
+    ]
+    assert len(registered) == len(set(registered)) == len(KINDS)
+    assert all(place.startswith("dissimilarity/kinds/") for place in registered)
+
+
+def test_every_door_takes_the_same_way_to_sources() -> None:
+    """`sources_for`, `mm.fit` and `metricmix fit` plan sources; the plan alone has defaults."""
+    assert [place for place, _ in calls("default_specs")] == ["dissimilarity/plan.py"]
+    assert [place for place, _ in calls("make_source")] == [
+        "app/ingest/new_items.py",  # those of a folder again
+        "dissimilarity/plan.py",
+    ]
+    assert {place for place, _ in calls("plan_sources")} == {
+        "dissimilarity/default_sources.py",
+        "fitting/plan.py",
+        "app/ingest/given_files.py",
+    }
 
 
 def twins(names: set[str], words: tuple[str, ...]) -> set[tuple[str, str]]:
