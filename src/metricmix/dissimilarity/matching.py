@@ -204,6 +204,11 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
     if edges.weight == "similarity" and edges.weights is not None:
         n_zero = int((used & (edges.weights <= 0)).sum())
         used &= edges.weights > 0
+    if not len(ends):
+        raise TableFileError(
+            f"{edges.source}: expected edges between items of {items.source}, found a graph of "
+            f"{edges.n_nodes} nodes without edges; leave it out"
+        )
     if inside.any() and not used.any():
         raise TableFileError(
             f"{edges.source}: expected edges between different items, found only edges of an item "

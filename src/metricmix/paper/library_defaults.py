@@ -164,7 +164,8 @@ class SemiSupervisedDefaults(Experiment):
             warnings.simplefilter("ignore")
             sources = [path_length(graph), features(papers.components[drawn], "sqeuclidean")]
             both = DissimilarityStack(sources, names=["graph", "feature"], scaling="mean")
-            ready = sources_for(papers.words[drawn], graph, labels=known)
+            linked = graph if graph.nnz else None  # few papers may have no citation in common
+            ready = sources_for(papers.words[drawn], linked, labels=known)
         models = {
             "graph": fitted(both.select(["graph"]), known),
             "feature": fitted(both.select(["feature"]), known),
