@@ -108,7 +108,7 @@ def test_numbered_nodes_are_the_rows_of_a_table() -> None:
     one, two = (np.asarray(mm.sources_for(np.abs(X), g)) for g in (graph, matrix))
     assert one == pytest.approx(two)
     named = networkx.relabel_nodes(graph, {k: f"p{k}" for k in range(40)})
-    with pytest.raises(mm.InputError, match="X: expected ids to line it up"):
+    with pytest.raises(mm.InputError, match="the rows of the table have no ids"):
         mm.sources_for(np.abs(X), named)
     table = pd.DataFrame(np.abs(X), index=[f"p{k}" for k in range(40)])
     with pytest.raises(mm.InputError, match="nodes: expected the ids of the table"):

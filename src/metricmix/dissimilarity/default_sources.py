@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_ids import is_numbering, table_items
+from metricmix.dissimilarity.item_ids import as_ids, examples, is_numbering, table_items
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -18,6 +18,7 @@ from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items, Origin
 from metricmix.items.relation import as_relation
 from metricmix.labels import check_labels, check_targets
+from metricmix.typing import AnyArray
 from metricmix.validation import check_integer
 
 __all__ = ["sources_for", "stated_specs"]
@@ -109,9 +110,7 @@ def sources_for(
     if codes is not None:  # numbers of equal length sort as texts do
         labels = np.array(["" if code < 0 else f"{code:09d}" for code in codes.tolist()])
     y = None if target is None else check_targets(target, n=len_of(X), name="target")
-    own = table_items(X)
-    if nodes is not None and not np.isscalar(nodes) and own is None:
-        own = None if is_numbering(nodes) else np.asarray(nodes)
+    own = row_ids(X, nodes)
     relations = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
     try:
         items = as_items(
@@ -143,6 +142,22 @@ def sources_for(
     else:
         storage = ValueStorage("rows", "as they are needed")
     return replace(plan, ids=own).build(storage).stack.rescaled("mean")
+
+
+def row_ids(X: Any, nodes: Any) -> AnyArray | None:
+    """Return the ids of the rows of a table, from its index or from `nodes`; None: row numbers."""
+    own = table_items(X)
+    if nodes is None or np.isscalar(nodes) or is_numbering(nodes):
+        return own
+    ids = as_ids(nodes)
+    given = ids.tolist()
+    if own is not None and [str(one) for one in given] != [str(one) for one in own]:
+        raise InputError(
+            argument="nodes",
+            expected="the ids of the table, those of its index, in the same order",
+            found=f"{examples(given)} for {examples(own.tolist())}",
+        )
+    return ids if own is None else own
 
 
 def len_of(X: Any) -> int:

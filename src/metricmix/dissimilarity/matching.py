@@ -220,6 +220,8 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
         if items.id_column is None:
             rows = f"{items.ids[0]} to {items.ids[-1]}"
             remedy = f"with --id {items.id_option}, edges name row numbers, {rows}"
+            if not isinstance(items.source, Path):
+                remedy = f"the rows of the table have no ids, so edges name row numbers, {rows}"
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
             f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"
