@@ -142,6 +142,8 @@ def test_what_is_refused() -> None:
         mm.sources_for(words[:-1], csr_array(A))
     with pytest.raises(mm.InputError, match="graph: expected edges between items of X"):
         mm.sources_for(words, [("a", "b")])
+    with pytest.raises(mm.InputError, match="a graph of 40 nodes without edges; leave it out"):
+        mm.sources_for(words, csr_array((40, 40)))
     with pytest.raises(mm.InputError, match="labels, target: expected one of them, found both"):
         mm.sources_for(words, labels=LABELS, target=TARGET)
 

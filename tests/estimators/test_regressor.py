@@ -129,7 +129,7 @@ def test_edges(loaded: bool, tmp_path: Path) -> None:
     y = X[:, 0] + 0.1 * rng.normal(size=80)
     known = np.where(np.arange(80) < 50, y, np.nan)
     stack = mm.sources_for(X, target=known, edges_per_item=8)
-    stack = stack.select(["columns", "learned_columns"])
+    stack = stack.select(["numbers", "learned"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mm.ConvergenceWarning)
         model = mm.MetricMixtureRegressor(stack).fit(np.arange(80), known)
@@ -272,11 +272,11 @@ def test_explanations() -> None:
 def test_saved_stack(tmp_path: Path) -> None:
     X, y = DIABETES
     known = np.where(np.arange(80) < 50, y[:80], np.nan)
-    stack = mm.sources_for(X[:80], target=known).select(["columns", "learned_columns"])
+    stack = mm.sources_for(X[:80], target=known).select(["numbers", "learned"])
     model = mm.MetricMixtureRegressor(stack).fit(np.arange(80), known)
     for sources in (True, False):
         mm.save(model, tmp_path / "model.mm", sources=sources)
-        given = None if sources else stack.select(["columns"])
+        given = None if sources else stack.select(["numbers"])
         again = mm.load(tmp_path / "model.mm", sources=given)
         assert (again.transduction_ == model.transduction_).all()
         assert (again.predict(np.arange(80)) == model.predict(np.arange(80))).all()

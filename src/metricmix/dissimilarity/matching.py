@@ -206,6 +206,11 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
     if edges.weight == "similarity" and edges.weights is not None:
         n_zero = int((used & (edges.weights <= 0)).sum())
         used &= edges.weights > 0
+    if not len(ends):
+        raise TableFileError(
+            f"{edges.source}: expected edges between items of {items.source}, found a graph of "
+            f"{edges.n_nodes} nodes without edges; leave it out"
+        )
     if inside.any() and not used.any():
         raise TableFileError(
             f"{edges.source}: expected edges between different items, found only edges of an item "
@@ -217,6 +222,8 @@ def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[Source
         if items.id_column is None:
             rows = f"{items.ids[0]} to {items.ids[-1]}"
             remedy = f"with --id {items.id_option}, edges name row numbers, {rows}"
+            if not isinstance(items.source, Path):
+                remedy = f"the rows of the table have no ids, so edges name row numbers, {rows}"
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
             f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"
