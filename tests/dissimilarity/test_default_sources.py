@@ -155,3 +155,28 @@ def test_a_classifier_takes_it_by_ids() -> None:
     model = mm.MetricMixtureClassifier(stack).fit(np.arange(12), labels[:12])
     assert model.transduction_.shape == (N,)
     assert np.array_equal(model.transduction_[:12], labels[:12])
+
+
+def test_supervised_sources_are_computed_once() -> None:
+    """An estimator deals the same folds, by contents where rows are only numbered."""
+    words, _ = example()
+    for table, ids in (
+        (words, np.arange(N)),
+        (pd.DataFrame(words, [f"p{k}" for k in range(N)]), None),
+    ):
+        stack = mm.sources_for(table, labels=LABELS)
+        items = stack.items if ids is None else ids
+        model = mm.MetricMixtureClassifier(stack, rho=1e-3).fit(items, LABELS)
+        for name in stack.supervised:
+            r = stack.names.index(name)
+            assert model.stack_.sources[r] is stack.sources[r], name
+
+
+def test_the_order_of_rows_without_ids_does_not_change_sources() -> None:
+    words, _ = example()
+    order = np.random.default_rng(3).permutation(N)
+    stack = mm.sources_for(words, labels=LABELS)
+    other = mm.sources_for(words[order], labels=LABELS[order])
+    for name in stack.names:
+        found = other.source(name)
+        np.testing.assert_allclose(found, stack.source(name)[np.ix_(order, order)], atol=1e-4)

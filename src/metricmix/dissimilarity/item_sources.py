@@ -25,6 +25,7 @@ import numpy as np
 
 from metricmix.dissimilarity.feature_rows import FeatureRows, check_metric_name
 from metricmix.dissimilarity.features import FeatureSource
+from metricmix.dissimilarity.known import keys_of, row_keys
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.sources import Source
@@ -35,7 +36,7 @@ from metricmix.items.encoding import Encoding, encode
 from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices, Keys
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.relation_sources import Links
@@ -105,6 +106,17 @@ class SourceData:
         names = tuple(column.name for column in columns)
         found: Encoding = self.once(("columns", names), lambda: encode(self.items, columns))
         return found
+
+    @property
+    def keys(self) -> Keys:
+        """What folds are dealt by, a number for each item: from its id.
+
+        Where rows are only numbered, from their features, so that their order does not matter.
+        """
+        columns = [column for column in self.columns if column.kind != "ignore"]
+        if self.items.id_column is not None or not columns:
+            return keys_of(map(str, self.items.ids))
+        return row_keys(self.encoding(columns).features, np.arange(len(self.items.ids)))
 
 
 class ItemSource(ABC):

@@ -33,7 +33,7 @@ from metricmix.typing import AnyArray, Indices, Keys
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
 
-__all__ = ["Known", "deal", "hashed", "item_keys", "keys_of", "known_mask"]
+__all__ = ["Known", "deal", "hashed", "item_keys", "keys_of", "known_mask", "row_keys"]
 
 
 @stored("Known")
@@ -311,7 +311,14 @@ def item_keys(stack: DissimilarityStack, known: Known, table: Any = None) -> Key
 
 
 def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | None:
-    """Return the keys of some items; None where only their numbers are left."""
+    """Return the keys of some items; None where only their numbers are left.
+
+    Those of its supervised sources, if there are any: these need not be computed again then.
+    """
+    for source in () if stack.origin is None else stack.origin.sources:
+        held = getattr(source, "known", None)
+        if held is not None and held.keys is not None:
+            return np.asarray(held.keys[items])
     if stack.has_items:
         return keys_of(stack.items[items].tolist())
     if table is None:
@@ -320,9 +327,7 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
         data = data_of(stack)
         table = None if data is None else data.table
     if table is not None and hasattr(table, "shape") and not hasattr(table, "columns"):
-        rows = table[items]
-        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
-        return keys_of(row.tobytes() for row in np.ascontiguousarray(rounded(dense)))
+        return row_keys(table, items)
     names = [name for name in stack.names if name not in stack.supervised]
     compared_up_to = 1000  # beyond, items without ids or attributes have no keys of their own
     if not names or len(items) > compared_up_to:
@@ -330,6 +335,16 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
     i, j = np.repeat(items, len(items)), np.tile(items, len(items))
     values = stack.select(names).raw_pairs(i, j).reshape(len(names), len(items), len(items))
     return keys_of(rounded(np.sort(of_item, axis=1)).tobytes() for of_item in values.swapaxes(0, 1))
+
+
+def row_keys(table: Any, items: Indices) -> Keys:
+    """Return the keys of some items from their rows of a table, dense or CSR, to five digits."""
+    found = [np.empty(0, dtype=np.uint64)]
+    for start in range(0, len(items), 1024):  # as many rows are made dense at a time
+        rows = table[items[start : start + 1024]]
+        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        found.append(keys_of(row.tobytes() for row in np.ascontiguousarray(rounded(dense))))
+    return np.concatenate(found)
 
 
 def rounded(values: AnyArray) -> AnyArray:

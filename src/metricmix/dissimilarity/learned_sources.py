@@ -20,6 +20,7 @@ the cells and edges, and no model.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -34,13 +35,14 @@ from metricmix.dissimilarity.item_sources import (
     TableSource,
 )
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
-from metricmix.dissimilarity.known import Known, keys_of
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.items.items import Items
 from metricmix.typing import AnyArray, Floats
 
 __all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense"]
@@ -53,15 +55,9 @@ class PredictionSource(ItemSource):
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        items = data.items
-        self.known = Known(np.full(self.n, -1), 1, keys_of(map(str, items.ids)))
-        if items.targets is not None:
-            self.known = Known(items.targets, 0, self.known.keys)
-        elif items.labels is not None:
-            classes = sorted({label for label in items.labels if label})
-            number = {label: c for c, label in enumerate(classes)}
-            codes = np.array([number.get(label, -1) for label in items.labels])
-            self.known = Known(codes, max(1, len(classes)), self.known.keys)
+        self.known: Known = data.once(
+            "known", lambda: replace(known_of(data.items), keys=data.keys)
+        )
 
     def relabelled(self, codes: AnyArray, n_classes: int) -> ItemSource:
         """Return the source for the labels of a fit, to which new items are compared.
@@ -164,6 +160,16 @@ class SpreadOverGraph(PredictionSource):
         model = self.supervised.model
         assert isinstance(model, Spread)
         return model.predict(self.reached(new, model.start))
+
+
+def known_of(items: Items) -> Known:
+    """Return the labels or targets of items; classes in the order of their names."""
+    if items.targets is not None:
+        return Known(items.targets, 0)
+    labels = items.labels or ("",) * len(items.ids)
+    classes = sorted({label for label in labels if label})
+    number = {label: c for c, label in enumerate(classes)}
+    return Known(np.array([number.get(label, -1) for label in labels]), max(1, len(classes)))
 
 
 def dense(table: Any) -> Floats:
