@@ -13,11 +13,15 @@ APART = ("paper", "torch", "relaxations", "nearness", "app")  # rooms with words
 
 
 class Thing(NamedTuple):
-    """What there is one of: a name, a pattern of its definitions, and where the one is."""
+    """What there is one of: a name, a pattern of its definitions, and where the one is.
+
+    `everywhere`: the rooms of `APART` are searched, too.
+    """
 
     name: str
     defined_by: str
     place: str
+    everywhere: bool = False
 
 
 THINGS = (
@@ -58,7 +62,58 @@ THINGS = (
         "what is known of items", r"class (|Fit|File)Items|class ItemTable", "items/items.py:Items"
     ),
     Thing("relation", r"class \w*Relation", "items/relation.py:Relation"),
-    Thing("typing of columns", r"def infer_columns", "items/columns.py:infer_columns"),
+    Thing(
+        "typing of columns",
+        r"def _?(infer|guess|detect)_(columns?|kinds?|dtypes?)",
+        "items/columns.py:infer_columns, items/columns.py:infer_kind",
+        everywhere=True,
+    ),
+    Thing(
+        "encoding of columns",
+        r"class (\w*Encoding|Encoded\w+)|def _?encode(_(data|table|columns|items|frame))?",
+        "items/encoding.py:Encoding, items/encoding.py:encode, items/encoding.py:encode_data",
+    ),
+    Thing(
+        "number parsing",
+        r"def _?((parse|read|to|as)_(number|cell|float)|number_reading)",
+        "items/number_formats.py:number_reading, items/number_formats.py:parse_cell, "
+        "items/number_formats.py:parse_number",
+        everywhere=True,
+    ),
+    Thing("registry", r"class \w*Registry", "registry.py:Registry", everywhere=True),
+    Thing(
+        "chooser of default sources",
+        r"class Default\w+|def _?(default|usual|ready)_(specs|sources)|def \w*sources_for",
+        "dissimilarity/default_sources.py:sources_for, "
+        "dissimilarity/default_specs.py:DefaultSource, "
+        "dissimilarity/default_specs.py:default_specs",
+        everywhere=True,
+    ),
+    Thing(
+        "chooser of storage",
+        r"class \w*Storage|def choose_\w+",
+        "dissimilarity/value_storage.py:ValueStorage, "
+        "dissimilarity/value_storage.py:choose_storage",
+    ),
+    Thing(
+        "data of new items",
+        r"class New\w*Data",
+        "dissimilarity/item_sources.py:NewItemData",
+        everywhere=True,
+    ),
+    Thing(
+        "new items in memory",
+        r"def new_items\w*",
+        "items/in_memory.py:new_items_like",
+        everywhere=True,
+    ),
+    Thing(
+        "edges of new items",
+        r"def attach_\w+",
+        "fitting/new_items.py:attach_edges, fitting/new_items.py:attach_memberships, "
+        "fitting/new_items.py:attach_relations",
+        everywhere=True,
+    ),
     Thing("specification of a source", r"class \w*Spec", "dissimilarity/specs.py:SourceSpec"),
     Thing(
         "plan of the sources",
@@ -122,11 +177,46 @@ def test_there_is_one() -> None:
             str(one)
             for one in definitions()
             if re.fullmatch(thing.defined_by, f"{one.kind} {one.name}")
-            if not one.place.startswith(APART) and not only_constructs(one)
+            if thing.everywhere or not one.place.startswith(APART)
+            if not only_constructs(one)
         ]
         if sorted(found) != thing.place.split(", "):
             wrong[thing.name] = found
     assert not wrong
+
+
+def calls_of(name: str) -> dict[str, list[ast.Call]]:
+    """Return the calls of a function or class by module."""
+    found: dict[str, list[ast.Call]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+                found.setdefault(path.relative_to(SOURCE).as_posix(), []).append(node)
+    return found
+
+
+def test_kinds_of_sources_have_one_registry() -> None:
+    texts = {place: list(map(ast.unparse, calls)) for place, calls in calls_of("Registry").items()}
+    of_kinds = {place for place, some in texts.items() if "dissimilarity.kinds" in "".join(some)}
+    assert of_kinds == {"dissimilarity/specs.py"}
+    marked = {
+        one.place.rsplit("/", 1)[0]
+        for one in definitions()
+        for mark in one.node.decorator_list
+        if ast.unparse(mark).startswith("KINDS.register(")
+    }
+    assert marked == {"dissimilarity/kinds"}
+
+
+def test_default_sources_are_chosen_in_one_module() -> None:
+    assert set(calls_of("DefaultSource")) == {"dissimilarity/default_specs.py"}
+    assert set(calls_of("default_specs")) == {"dissimilarity/plan.py"}
+
+
+def test_columns_are_typed_in_one_module() -> None:
+    stored = "app/ingest/new_items.py"  # restores columns as they were typed in the fit
+    assert set(calls_of("Column")) == {"items/columns.py", stored}
+    assert set(calls_of("infer_kind")) == {"items/columns.py"}
 
 
 def twins(names: set[str], words: tuple[str, ...]) -> set[tuple[str, str]]:
