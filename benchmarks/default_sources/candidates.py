@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from metricmix.dissimilarity.encoded_table import sizes_are_similar
 from metricmix.dissimilarity.matching import holds_memberships
+from metricmix.dissimilarity.number_rows import have_similar_sizes
 from metricmix.dissimilarity.plan import can_cross_fit
 from metricmix.dissimilarity.specs import SourceSpec
-from metricmix.items.columns import Column, numbers_of
+from metricmix.items.columns import Column
 from metricmix.items.items import Items
 
 Specs = list[SourceSpec]
@@ -27,13 +25,6 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(names) for kind, names in found.items()}
 
 
-def similar_sizes(items: Items, columns: Sequence[Column]) -> bool:
-    numbers = [numbers_of(items, one) for one in columns if one.kind in ("number", "plain")]
-    if len(numbers) < 2:
-        return False
-    return bool(sizes_are_similar(np.nan_to_num(np.column_stack(numbers))))
-
-
 def table_python(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]:
     """Yield what `sources_for` has of a table, as kinds."""
     by = kinds_of(columns)
@@ -45,7 +36,7 @@ def table_python(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec
         views.append("columns")
     if plain and (words or "category" in by):
         yield SourceSpec("numbers", "metric", columns=plain)
-    similar = similar_sizes(items, columns)
+    similar = have_similar_sizes(items, columns)
     if plain and similar:
         yield SourceSpec("raw", "raw", columns=plain)
         yield SourceSpec("direction", "direction", columns=plain)
@@ -86,7 +77,7 @@ def table_small(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]
     view = "columns" if whole else "topics"
     if whole:
         yield SourceSpec("columns", "columns")
-    if plain and similar_sizes(items, columns):
+    if plain and have_similar_sizes(items, columns):
         yield SourceSpec("raw", "raw", columns=plain)
         yield SourceSpec("direction", "direction", columns=plain)
     if plain and (words or "category" in by):
@@ -226,7 +217,9 @@ def table_files(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]
     """Yield what files have of a table beside relations."""
     from metricmix.dissimilarity.default_specs import table_specs
 
-    found = table_specs(columns, alone=False, supervised=can_cross_fit(items), numbers=False)
+    found = table_specs(
+        columns, alone=False, alike=False, supervised=can_cross_fit(items), numbers=False
+    )
     yield from (one.spec for one in found)
 
 
@@ -235,22 +228,15 @@ def table_lean(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]:
     from metricmix.dissimilarity.default_specs import table_specs
 
     labelled, alone = can_cross_fit(items), not items.relations
-    found = table_specs(columns, alone=alone, supervised=labelled, numbers=False)
+    found = table_specs(columns, alone=alone, alike=False, supervised=labelled, numbers=False)
     yield from (one.spec for one in found)
-    by = kinds_of(columns)
-    view = "columns" if {"number", "date", "category"} & by.keys() else "topics"
-    if alone:
-        yield SourceSpec("near", "near", view=view)
-        if labelled:
-            yield SourceSpec("kernel", "kernel", view=view)
-            yield SourceSpec("spread near", "spread_near", view=view)
 
 
 def table_next(items: Items, columns: Sequence[Column]) -> Iterator[SourceSpec]:
-    """Yield `lean` with numbers in their own units and their directions, where sizes are similar."""
+    """Yield `lean`, and numbers in their own units and their directions where sizes are similar."""
     by = kinds_of(columns)
     plain = (*by.get("number", ()), *by.get("date", ()))
-    similar = bool(plain) and similar_sizes(items, columns)
+    similar = bool(plain) and have_similar_sizes(items, columns)
     for spec in table_lean(items, columns):
         yield spec
         if spec.name == "numbers" and similar:
@@ -283,16 +269,25 @@ CANDIDATES: dict[str, tuple[str, str, set[str], bool] | None] = {
     "lean": ("lean", "lean", FILES | {"learned neighbours"}, True),
     "next": ("next", "next", FILES | {"learned neighbours"}, True),
     "rich": ("next", "next", RICH, True),
-    "rich-shares": ("next", "next", RICH - {"shares", "learned shares", "learned shares_walks"}, True),
+    "rich-shares": (
+        "next",
+        "next",
+        RICH - {"shares", "learned shares", "learned shares_walks"},
+        True,
+    ),
     "rich+walks": ("next", "next", RICH | {"walks"}, True),
     "rich one way": ("next", "next", RICH, False),
     "next+python": (
-        "next", "next",
-        FILES | {"learned neighbours", "diffusion", "joint", "log", "learned diffusion"}, True,
+        "next",
+        "next",
+        FILES | {"learned neighbours", "diffusion", "joint", "log", "learned diffusion"},
+        True,
     ),
     "next+shares": (
-        "next", "next",
-        FILES | {"learned neighbours", "joint", "shares", "learned shares", "learned diffusion"}, True,
+        "next",
+        "next",
+        FILES | {"learned neighbours", "joint", "shares", "learned shares", "learned diffusion"},
+        True,
     ),
 }
 """Of a table alone, of a table beside relations, of each relation, and whether directions count."""

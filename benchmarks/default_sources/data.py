@@ -1,8 +1,8 @@
 """Data sets to choose default sources by, and others to report on.
 
-``python -m benchmarks.default_sources.data FOLDER`` writes one JSON file per data set: `columns` (or
-`words`, a sparse table), `labels`, and `relations`, which are edges between ids. Those of ``CHOICE``
-are the ones that earlier defaults were looked at on; no default was ever chosen on those of
+``python -m benchmarks.default_sources.data FOLDER`` writes one JSON file per data set: `columns`
+(or `words`, a sparse table), `labels`, and `relations`, which are edges between ids. Those of
+``CHOICE`` are the ones that earlier defaults were looked at on; no default was ever chosen on those of
 ``REPORT``.
 """
 
@@ -157,7 +157,7 @@ def countries(folder: Path) -> Record:
 
 def debian(seed: int = 1) -> Record:
     """Return Debian packages of eight sections: descriptions, sizes, dependencies and tags."""
-    sections = "games science editors mail sound web text graphics".split()
+    sections = ["games", "science", "editors", "mail", "sound", "web", "text", "graphics"]
     entries: dict[str, dict[str, str]] = {}
     out = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=True).stdout
     for block in out.decode("utf-8", "replace").split("\n\n"):
@@ -206,7 +206,8 @@ def modules(package: str, depth: int = 1) -> Record:
     import importlib.util
 
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0])
     names: dict[str, Path] = {}
     for path in sorted(root.rglob("*.py")):
@@ -230,7 +231,9 @@ def modules(package: str, depth: int = 1) -> Record:
         classes = sum(isinstance(node, ast.ClassDef) for node in ast.walk(tree))
         doc = (ast.get_docstring(tree) or "").split("\n\n")[0]
         rows.append((path.stat().st_size, functions, classes, doc, name.split(".")[depth]))
-    table = pd.DataFrame(rows, columns=["bytes", "functions", "classes", "doc", "part"], index=[*names])
+    table = pd.DataFrame(
+        rows, columns=["bytes", "functions", "classes", "doc", "part"], index=[*names]
+    )
     return record(table, "part", {"imports": edges(sorted(set(imports)), directed=True)})
 
 
@@ -238,7 +241,9 @@ def airports(folder: Path) -> Record:
     """Return American airports with flights, and their part of the country."""
     places = pd.read_csv(next(folder.rglob("airports.csv"))).set_index("iata")
     flights = pd.read_csv(next(folder.rglob("flights-airport.csv")))
-    flights = flights[flights["origin"].isin(places.index) & flights["destination"].isin(places.index)]
+    flights = flights[
+        flights["origin"].isin(places.index) & flights["destination"].isin(places.index)
+    ]
     used = places.loc[sorted({*flights["origin"], *flights["destination"]})].copy()
     parts = {
         "West": "WA OR CA NV ID MT WY UT CO AZ NM",
@@ -251,7 +256,9 @@ def airports(folder: Path) -> Record:
     used["part"] = used["state"].map(by_state)
     table = used[["name", "part"]]
     some = flights[flights["count"] >= 20]
-    return record(table, "part", {"flights": edges(some[["origin", "destination"]].to_numpy(), directed=True)})
+    return record(
+        table, "part", {"flights": edges(some[["origin", "destination"]].to_numpy(), directed=True)}
+    )
 
 
 def synsets(folder: Path, seed: int = 2) -> Record:

@@ -19,16 +19,16 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-import numpy as np
-import pandas as pd
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
 
-import metricmix as mm
-from benchmarks.default_sources.candidates import CANDIDATES, specs_of
-from metricmix.dissimilarity.plan import plan_sources
-from metricmix.dissimilarity.sources import DenseSource
-from metricmix.items.columns import infer_columns
-from metricmix.items.in_memory import as_items
-from metricmix.items.relation import as_relation
+import metricmix as mm  # noqa: E402
+from benchmarks.default_sources.candidates import CANDIDATES, specs_of  # noqa: E402
+from metricmix.dissimilarity.plan import plan_sources  # noqa: E402
+from metricmix.dissimilarity.sources import DenseSource  # noqa: E402
+from metricmix.items.columns import infer_columns  # noqa: E402
+from metricmix.items.in_memory import as_items  # noqa: E402
+from metricmix.items.relation import as_relation  # noqa: E402
 
 PER_CLASS, SHARE = 10, 1 / 3
 
@@ -72,7 +72,8 @@ def one_fit(folder: str, data: str, candidate: str, seed: int) -> dict[str, Any]
     else:
         relations = {
             name: as_relation(
-                [(*pair[:2], *map(float, pair[2:])) for pair in one["edges"]], directed=one["directed"]
+                [(*pair[:2], *map(float, pair[2:])) for pair in one["edges"]],
+                directed=one["directed"],
             )
             for name, one in found["relations"].items()
         }
@@ -116,9 +117,7 @@ def by_sources_for(frame: Any, found: dict[str, Any], given: np.ndarray) -> tupl
     """Return the classifier of ``mm.sources_for``, where it takes the data: one graph at most."""
     names = set(found["ids"])
     graphs = [
-        one
-        for one in found["relations"].values()
-        if all(pair[1] in names for pair in one["edges"])
+        one for one in found["relations"].values() if all(pair[1] in names for pair in one["edges"])
     ]
     if len(graphs) < len(found["relations"]) or len(graphs) > 1 or not len(frame.columns):
         return None, ()
