@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.default_sources.data FOLDER`` writes one JSON file per data set: `columns`
 (or `words`, a sparse table), `labels`, and `relations`, which are edges between ids. Those of
-``CHOICE`` are the ones that earlier defaults were looked at on; no default was ever chosen on those of
-``REPORT``.
+``CHOICE`` are the ones that earlier defaults were looked at on; no default was ever chosen on those
+of ``REPORT``.
 """
 
 from __future__ import annotations
