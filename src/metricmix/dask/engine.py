@@ -366,7 +366,7 @@ def use_cluster(
     --------
     >>> from metricmix.dask import use_cluster
     >>> with use_cluster("tcp://scheduler:8786", folder="/shared/blocks"):  # doctest: +SKIP
-    ...     stack = mm.sources_for(X, graph, y, edges_per_item=10)
+    ...     stack = mm.sources_for(X, graph, labels=y, edges_per_item=10)
     """
     try:
         from distributed import Client, default_client
