@@ -201,12 +201,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown numbers": (
         {"graph": [(70, 71)]},
         "graph: expected edges between items of X, such as '0', '1', '2', found none among 2 "
-        "nodes, such as '70', '71'; the rows of the table have no ids, so edges name row numbers, 0 to 23",
+        "nodes, such as '70', '71'; the rows of the table have no ids, "
+        "so edges name row numbers, 0 to 23",
     ),
     "unknown ids of one of two": (
         {"graph": {"line": EDGES, "odd": [("p", "q")]}},
         "graph['odd']: expected edges between items of X, such as '0', '1', '2', found none among "
-        "2 nodes, such as 'p', 'q'; the rows of the table have no ids, so edges name row numbers, 0 to 23",
+        "2 nodes, such as 'p', 'q'; the rows of the table have no ids, "
+        "so edges name row numbers, 0 to 23",
     ),
     "no graph": (
         {"graph": 5},

@@ -182,7 +182,6 @@ COLUMN_NEEDED = "expected a column with at least two different values, found non
 WORDS = {
     r"expected a column of attributes .*": f"{COLUMN_NEEDED}; add one, or pass a graph or matrices",
     r" of data\b": " of X",
-    r"; with --id \S+, edges name": "; without nodes, edges name",
     r"; are the ids in another column\?": "; pass their ids as nodes, in the order of X",
     r"pass --id (\S+), the column": r"pass nodes=X['\1'], the column",
     r"; if these are row numbers, pass --id \w+": "; leave nodes out if these are row numbers",
