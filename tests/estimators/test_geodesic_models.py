@@ -163,7 +163,7 @@ def test_auto_asks_for_two_standard_errors() -> None:
     """It is one candidate that was asked for, not the best of many."""
     open_: dict[str, Any] = {**PLAIN, "rule": "class-mean", "geodesic": "auto"}
     strict = []
-    for seed in (1, 4, 10):
+    for seed in (23, 29, 31):
         known = np.where(np.random.default_rng(seed).uniform(size=240) < 0.12, Y, -1)
         chosen = mm.MetricMixtureClassifier(SOURCES, **open_).fit(X, known).selection_
         ratio = chosen.gain[1] / chosen.standard_error[1]

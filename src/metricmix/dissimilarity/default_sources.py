@@ -188,7 +188,8 @@ WORDS = {
     r"state that it is directed, or (symmetrise it), as metricmix repair does": r"\1",
     r", as metricmix repair does": "",
     r"; rename a file with .*": "; rename the graph, the matrix or the column",
-    r"--edges-per-item( (?=\d))?": "edges_per_item=",
+    r"pass --edges-per-item ": "pass dense=False, or edges_per_item=",
+    r"--edges-per-item": "edges_per_item=",
     r"--dense\b": "dense=True",
 }
 """What messages say of files and options, and what that is here."""
