@@ -290,7 +290,9 @@ def test_what_is_refused(case: str) -> None:
 
 def test_too_large_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 10)
-    with pytest.raises(mm.TooLargeError, match=r"^X: storing .* pass dense=False, or edges_per_item=10"):
+    with pytest.raises(
+        mm.TooLargeError, match=r"^X: storing .* pass dense=False, or edges_per_item=10"
+    ):
         mm.sources_for(X)
 
 
