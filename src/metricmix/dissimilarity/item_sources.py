@@ -128,10 +128,13 @@ class ItemSource(ABC):
         By which the rows of :attr:`table` are compared.
     needs_known : bool
         Whether dissimilarities of new items are computed from those of all items.
+    joins_nearest : bool
+        Whether sparse edges join items that are near by it; not by near-duplicates of others.
     """
 
     metric: str | None = None
     needs_known = False
+    joins_nearest = False
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         self.spec, self.items, self.n = spec, data.items, len(data.items.ids)
@@ -220,6 +223,7 @@ class TableSource(ItemSource):
     """
 
     metric: str
+    joins_nearest = True
 
     @property
     @abstractmethod

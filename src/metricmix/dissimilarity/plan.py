@@ -14,7 +14,6 @@ from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     SourceData,
-    TableSource,
     make_source,
 )
 from metricmix.dissimilarity.matching import (
@@ -114,7 +113,7 @@ class Plan:
             self.report.n_items,
             len(self.sources),
             self.report.n_labelled,
-            n_tables=matrices + sum(isinstance(source, TableSource) for source in self.sources),
+            n_tables=sum(source.joins_nearest for source in self.sources),
             n_links=sum(links.values()),
             n_matrices=matrices,
         )

@@ -23,6 +23,7 @@ class ShareRows(GraphRows):
     """
 
     metric = "euclidean"
+    joins_nearest = False
 
     def starting_rows(self, items: Items) -> Any:
         """Return the attributes of items, over the sum of their sizes."""

@@ -258,7 +258,7 @@ def sparse_edges(
     ends: dict[str, Any] = {}
     recall: dict[str, float] = {}
     for done, source in enumerate(sources):
-        near = source.nearest(k)
+        near = source.nearest(k) if source.joins_nearest else None
         if near is not None:
             ends[source.spec.name], recall[source.spec.name] = near.ends(), near.recall
         if source.links is not None:

@@ -26,6 +26,8 @@ __all__ = ["DiffusedAttributes"]
 class DiffusedAttributes(GraphRows):
     r"""Angles between the rows of :math:`B^2 F`."""
 
+    joins_nearest = False
+
     @cached_property
     def once(self) -> Floats:
         """The attributes after one step, (n, d)."""

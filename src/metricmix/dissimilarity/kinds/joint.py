@@ -36,6 +36,8 @@ class JointlySmoothed(GraphRows):
     strong.
     """
 
+    joins_nearest = False
+
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         near = replace(spec, metric="angular", restart=NEAR_RESTART)

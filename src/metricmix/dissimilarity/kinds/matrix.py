@@ -29,6 +29,8 @@ __all__ = ["MatrixSource"]
 class MatrixSource(ItemSource):
     """A matrix that was given."""
 
+    joins_nearest = True
+
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         self.values = data.values

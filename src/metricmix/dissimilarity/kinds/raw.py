@@ -26,6 +26,8 @@ __all__ = ["RawNumbers"]
 class RawNumbers(NumberRows):
     """Euclidean distance of numbers as they are, but for far values, centred, of mean square 1."""
 
+    joins_nearest = False
+
     metric = "euclidean"
 
     @cached_property
