@@ -706,3 +706,14 @@ def test_sources_of_unknown_relations_are_refused() -> None:
     edges = {"met": graph()}
     with pytest.raises(InputError, match="expected one of 'met', got 'mett'; did you mean 'met'"):
         mm.fit(table(), "kind", edges=edges, sources=["x=jaccard:mett"])
+
+
+def test_names_of_files_are_no_data(tmp_path: Path) -> None:
+    table = pd.DataFrame({"x": range(8), "kind": list("abababab")})
+    with pytest.raises(mm.InputError, match="data: expected a table in memory, found the name of"):
+        mm.fit("towns.csv", label="kind")
+    with pytest.raises(mm.InputError, match="expected a graph in memory, found the name of a file"):
+        mm.fit(table, label="kind", edges="roads.csv")
+    result = mm.fit(table, label="kind", evaluate=False)
+    with pytest.raises(mm.InputError, match="nowhere: the folder does not exist"):
+        result.page(tmp_path / "nowhere" / "page.html")

@@ -218,7 +218,7 @@ class FitResult:
         return (
             f"one metric for {n} items, {known} of them labelled\n{self.found['headline']}\n"
             f"weights: {shown}{more}"
-            + (f"\n{len(self.remarks)} remarks on the data: .remarks" if self.remarks else "")
+            + (f"\nremarks on the data ({len(self.remarks)}): .remarks" if self.remarks else "")
         )
 
     def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
@@ -292,6 +292,8 @@ class FitResult:
 
         Of a loaded result, the page in its folder; a page of the model alone if there is none.
         """
+        if not Path(path).absolute().parent.is_dir():
+            raise InputError("the folder does not exist", argument=Path(path).parent)
         if self.outcome is not None:
             write_page(path, run_page(self.outcome, None, lambda done, total: None))
         elif self.run is not None:

@@ -27,8 +27,8 @@ from metricmix.validation import check_integer
 
 __all__ = ["sources_for", "stated_specs"]
 
-DENSE_UP_TO = 8000
-"""Items up to which sources without labels are computed beforehand."""
+DENSE_UP_TO, DENSE_LABELLED_UP_TO = 8000, 2000
+"""Items up to which sources are computed beforehand, without and with labels."""
 
 
 def sources_for(
@@ -70,8 +70,8 @@ def sources_for(
         Precomputed dissimilarities.
     dense : bool, optional
         Whether to compute the matrices of the unsupervised sources beforehand, or rows as they are
-        needed. Default: up to 8000 items without labels. Learning and predicting with metrics and
-        weights >= 0 need the rows of the labelled items only.
+        needed. Default: up to 8000 items, and up to 2000 with labels. Learning and predicting with
+        metrics and weights >= 0 need the rows of the labelled items only.
     edges_per_item : int, optional
         If given, an :class:`~metricmix.EdgeStack`: values on the links and on edges from each item
         to so many nearest ones per table (before the union) in place of all pairs. For more than
@@ -138,7 +138,7 @@ def sources_for(
             matrices=matrices,
         )
         plan = plan_sources(items, stated_specs(items))
-    labelled = codes is not None or y is not None
+    most = DENSE_UP_TO if codes is None and y is None else DENSE_LABELLED_UP_TO
     if edges_per_item is not None:
         k = check_integer(edges_per_item, name="edges_per_item", low=1)
         if dense:
@@ -148,7 +148,7 @@ def sources_for(
                 found=True,
             )
         storage = choose_storage(plan.sizes, edges_per_item=k)
-    elif dense or (dense is None and not labelled and len(items) <= DENSE_UP_TO):
+    elif dense or (dense is None and len(items) <= most):
         storage = choose_storage(plan.sizes, dense=True)
     else:
         storage = ValueStorage("rows", "as they are needed")

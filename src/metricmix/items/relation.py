@@ -169,6 +169,12 @@ def as_sparse(graph: Any) -> tuple[Any, tuple[str, ...] | None]:
 
 def read_graph(graph: Any) -> Read:
     """Return the edges of a graph of any kind."""
+    if isinstance(graph, str | Path):
+        raise InputError(
+            argument="edges",
+            expected="a graph in memory, found the name of a file",
+            remedy="read it first, as with pandas.read_csv, or run metricmix fit",
+        )
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
         data = list(graph.edges(data=True))
         name = next((w for w in WEIGHT_NAMES if any(w in about for *_, about in data)), None)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Real
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,12 @@ def read_frame(data: Any) -> pd.DataFrame:
     """Return an array, a mapping of columns, a list of records, or a frame of another library."""
     import pandas as pd
 
+    if isinstance(data, str | PathLike):
+        raise InputError(
+            argument="data",
+            expected="a table in memory, found the name of a file",
+            remedy="read it first, as with pandas.read_csv, or run metricmix fit",
+        )
     if hasattr(data, "to_pandas"):  # polars, pyarrow
         return pd.DataFrame(data.to_pandas())
     if hasattr(data, "toarray"):
