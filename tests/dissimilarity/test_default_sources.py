@@ -79,7 +79,7 @@ def test_directed_edges_enrich_a_symmetric_metric() -> None:
     added |= {f"links learned neighbours {way}" for way in ("in", "out")}
     assert set(stack.names) - set(both.names) == added
     assert not stack.directed
-    assert all(mm.is_metric(stack.source(name)) for name in stack.names)
+    assert all(mm.is_metric(stack.source(name), tol=1e-6) for name in stack.names)
 
 
 @pytest.mark.parametrize("graph", [None, csr_array(example()[1])])

@@ -145,7 +145,7 @@ BAD_MATRICES = {
     "negative": ("id,a,b,c\na,0,-2,1\nb,-2,0,1\nc,1,1,0\n", "found -2 from 'a' to 'b'"),
     "one way": (
         "id,a,b,c\na,0,3,1\nb,2,0,1\nc,1,1,0\n",
-        "largest asymmetry 1 from 'a' to 'b'; state that it is directed",
+        "largest asymmetry 1 from 'a' to 'b'; add :directed to its name",
     ),
     "similarity": ("id,a,b,c\na,1,0,0\nb,0,1,0\nc,0,0,1\n", "expected a zero diagonal"),
     "twice": ("id,a,b,a\na,0,1,1\nb,1,0,1\na,1,1,0\n", "expected every name once, found 'a'"),

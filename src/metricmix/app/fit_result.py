@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "FitResult", "errors_of_arguments"]
 
 OPTIONS = {
-    r"^(.+): (expected symmetric.*; )state that it is directed, or symmetrise it, as .*": (
+    r"^(.+): (expected symmetric.*; )add :directed to its name, or symmetrise it .*": (
         r"\1: \2pass directed=['\1'], or symmetrise it"
     ),
     r"^(.+): (.*; )add :directed if": r"\1: \2pass directed=['\1'] if",

@@ -185,7 +185,7 @@ WORDS = {
     r"; are the ids in another column\?": "; pass their ids as nodes, in the order of X",
     r"pass --id (\S+), the column": r"pass nodes=X['\1'], the column",
     r"; if these are row numbers, pass --id \w+": "; leave nodes out if these are row numbers",
-    r"state that it is directed, or (symmetrise it), as metricmix repair does": r"\1",
+    r"add :directed to its name, or (symmetrise it) .*": r"\1",
     r", as metricmix repair does": "",
     r"; rename a file with .*": "; rename the graph, the matrix or the column",
     r"pass --edges-per-item ": "pass dense=False, or edges_per_item=",

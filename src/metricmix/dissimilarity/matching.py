@@ -29,7 +29,7 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
-ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
+ASYMMETRY_REMEDY = "add :directed to its name, or symmetrise it (metricmix repair --symmetrise)"
 OF_CLASSES = {"regression": "logistic regression", "labels": "labels"}
 OF_NUMBERS = {"regression": "ridge regression", "labels": "targets"}
 """Words of kinds that depend on what is predicted."""
