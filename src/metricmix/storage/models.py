@@ -103,26 +103,10 @@ def load(
     functions: Functions | None = None,
     verify: bool = True,
 ) -> Any:
-    """Return what :func:`save` wrote; it answers and predicts the same, bit for bit.
+    """Return the model that :func:`save` wrote; see :func:`metricmix.load`.
 
-    Parameters
-    ----------
-    path : path
-        Large arrays are memory maps into this file, so that it must not be written to while the
-        model is in use; it may be replaced or deleted.
-    sources : DissimilarityStack or array, optional
-        The matrices of the fit, for a file that was saved without them.
-    functions : dict, optional
-        The functions that the fit used as metrics, by name.
-    verify : bool
-        Whether to read large arrays completely, to compare checksums and check their values. Switch
-        off only for files that you trust.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model, is damaged, comes from another version, or does not fit
-        `sources` or `functions`.
+    ModelFileError if the file is not a model, is damaged, comes from another version, or does not
+    fit `sources` or `functions`.
     """
     if functions is not None and not isinstance(functions, Mapping):
         raise InputError(
