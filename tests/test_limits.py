@@ -313,7 +313,7 @@ t.quietly(prepare(200), max_iter=30)
 call = prepare(n)
 print("running", flush=True)
 try:
-    print(t.quietly(call).status.name, flush=True)
+    print(t.quietly(call, max_iter=10**6).status.name, flush=True)
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
 """

@@ -333,7 +333,8 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
     if not names or len(items) > compared_up_to:
         return None
     i, j = np.repeat(items, len(items)), np.tile(items, len(items))
-    values = stack.select(names).raw_pairs(i, j).reshape(len(names), len(items), len(items))
+    some = stack.select(names) if stack.supervised else stack  # selecting may copy matrices
+    values = some.raw_pairs(i, j).reshape(len(names), len(items), len(items))
     return keys_of(rounded(np.sort(of_item, axis=1)).tobytes() for of_item in values.swapaxes(0, 1))
 
 
