@@ -33,8 +33,7 @@ MOST_WALKED, MOST_SMOOTHED = 5000, 500_000
 smoothed in several ways, each of which takes a table of its own."""
 MANY_KNOWN = 50
 """Labels from which on shares of counts are among the sources: fewer cannot weigh so many similar
-ones. With some 40 labels they cost 3 and 1 points on two graphs, with 60 and 70 they gained 3 and
-1 on two others (benchmarks/default_sources)."""
+ones."""
 MOST_FOREST_COLUMNS = 30
 """Columns up to which a forest is among the sources: with more, as of pixels, it takes most of the
 time and gains nothing."""

@@ -16,8 +16,7 @@ on these sizes and on what is requested, so that it is the same on every machine
 2. full matrices up to 8 GiB: 9,000 items with 20 sources, 11,500 with 10;
 3. computed rows, if a matrix is given: its values are in memory anyway;
 4. sparse edges, from each item to its 10 nearest by each table. Computed rows would be exact, but
-   take time that grows with n², five times that of full matrices at 4,000 and 8,000 items, and a
-   model file of 8 R n² bytes.
+   take time that grows with n², and a model file of 8 R n² bytes.
 """
 
 from __future__ import annotations
