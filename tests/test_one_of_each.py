@@ -108,12 +108,6 @@ THINGS = (
         everywhere=True,
     ),
     Thing(
-        "source of items by its specification",
-        r"def (make|build)_sources?",
-        "dissimilarity/item_sources.py:make_source",
-        everywhere=True,
-    ),
-    Thing(
         "data of new items",
         r"class New\w*Data",
         "dissimilarity/item_sources.py:NewItemData",
@@ -139,7 +133,11 @@ THINGS = (
         "dissimilarity/matching.py:match_memberships",
         everywhere=True,
     ),
-    Thing("specification of a source", r"class \w*Spec", "dissimilarity/specs.py:SourceSpec"),
+    Thing(
+        "specification of a source",
+        r"class \w*Spec",
+        "dissimilarity/specs.py:SourceSpec, dissimilarity/specs.py:TableSpec",
+    ),
     Thing(
         "plan of the sources",
         r"class \w*Plan",
@@ -238,10 +236,6 @@ def test_kinds_of_sources_are_in_one_registry() -> None:
 def test_every_door_takes_the_same_way_to_sources() -> None:
     """`sources_for`, `mm.fit` and `metricmix fit` plan sources; the plan alone has defaults."""
     assert [place for place, _ in calls("default_specs")] == ["dissimilarity/plan.py"]
-    assert [place for place, _ in calls("make_source")] == [
-        "app/ingest/new_items.py",  # those of a folder again
-        "dissimilarity/plan.py",
-    ]
     assert {place for place, _ in calls("plan_sources")} == {
         "dissimilarity/default_sources.py",
         "fitting/plan.py",

@@ -12,7 +12,7 @@ from fuzz.instances import chance, pick, size, table
 from metricmix.dissimilarity import (
     FeatureSource,
     GraphSource,
-    as_recipe,
+    as_spec,
     diffusion,
     facts,
     features,
@@ -106,7 +106,7 @@ def check_features(X: Any, metric: str) -> None:
     ask(np.abs(rows - values).max() <= slack, "rows are those of the matrix")
     i, j = (a.ravel() for a in np.indices((n, n)))
     ask(np.abs(source.pairs(i, j) - values[i, j]).max() <= slack, "pairs are those of the matrix")
-    applied = as_recipe(metric).apply(X)
+    applied = as_spec(metric).bind(X)
     cross = applied.cross(X)
     off = np.abs(cross - values).max()
     ask(off <= max(1e-7 * values.max(), 1e-12), "new items are those of the matrix", f"{off!r}")
@@ -126,8 +126,11 @@ def check_knn(X: Any, k: int, unreachable: Any) -> None:
     if M is None:
         return
     check_matrix(M, M.facts)
-    applied = knn_path_length(k=k, unreachable=unreachable).apply(X)
-    ask(np.array_equal(np.asarray(applied.matrix), np.asarray(M)), "a recipe gives the matrix")
+    applied = knn_path_length(k=k, unreachable=unreachable).bind(X)
+    ask(
+        np.array_equal(np.asarray(applied.matrix()), np.asarray(M)),
+        "a source of a table gives the matrix",
+    )
 
 
 def check_graph(instance: Instance) -> None:

@@ -124,7 +124,7 @@ EXAMPLES = {
     "hellinger": lambda seed: [supervised(seed)],
     "prediction_differences": lambda seed: [predictions(seed)],
 }
-RECIPES = {
+SPECS = {
     "features": lambda metric, seed: features(metric=metric),
     "knn_path_length": lambda metric, seed: knn_path_length(k=3),
     "mahalanobis": lambda metric, seed: mahalanobis(matrix=metric_matrix(seed)),
@@ -151,7 +151,7 @@ def excess(M, directed=False):
 
 def test_every_kind_has_an_example():
     assert {*EXAMPLES, "features"} == set(DECLARED)
-    assert {kind for kind, metric in KINDS if declared(kind, metric).new_items} == set(RECIPES)
+    assert {kind for kind, metric in KINDS if declared(kind, metric).new_items} == set(SPECS)
 
 
 @pytest.mark.parametrize(("kind", "metric"), KINDS)
@@ -196,15 +196,15 @@ def test_matrices_carry_the_facts_of_their_kind(kind, metric):
 def test_new_items_are_at_the_distances_of_the_matrix(kind, metric):
     for seed in range(3):
         X = random_table(seed, metric)
-        applied = RECIPES[kind](metric, seed).apply(X)
-        scale = float(np.max(applied.matrix))
+        source = SPECS[kind](metric, seed).bind(X)
+        scale = float(np.max(source.matrix()))
         np.testing.assert_allclose(
-            applied.cross(X), np.asarray(applied.matrix), rtol=1e-9, atol=1e-7 * scale
+            source.cross(X), np.asarray(source.matrix()), rtol=1e-9, atol=1e-7 * scale
         )
 
 
 @pytest.mark.parametrize(("kind", "metric"), [k for k in KINDS if not declared(*k).new_items])
-def test_other_kinds_have_no_recipe(kind, metric):
+def test_other_kinds_need_data(kind, metric):
     function = getattr(mm.dissimilarity, kind, None)
     if callable(function):
         with pytest.raises(TypeError, match="argument"):
@@ -217,8 +217,8 @@ def test_equal_rows_are_at_zero_in_the_matrix_its_rows_and_from_new_items(kind, 
     X[5] = X[17]
     if metric in ON_SETS:
         X[5] *= 2  # the same set
-    applied = RECIPES[kind](metric, 0).apply(X)
-    M, cross = np.asarray(applied.matrix), applied.cross(X)
+    source = SPECS[kind](metric, 0).bind(X)
+    M, cross = np.asarray(source.matrix()), source.cross(X)
     rounding = 1e-7 * M.max()
     assert M[5, 17] <= rounding
     np.testing.assert_allclose(M[5], M[17], atol=rounding)
@@ -230,10 +230,10 @@ def test_equal_rows_are_at_zero_in_the_matrix_its_rows_and_from_new_items(kind, 
 
 def test_a_function_that_is_not_zero_for_equal_rows():
     X = np.array([[0.0, 1.0], [2.0, 2.0], [0.0, 1.0]])
-    applied = features(metric=lambda x, y: 1.0 + abs(x - y).sum()).apply(X)
+    source = features(metric=lambda x, y: 1.0 + abs(x - y).sum()).bind(X)
     expected = [[0, 4, 0], [4, 0, 4], [0, 4, 0]]
-    np.testing.assert_array_equal(applied.matrix, expected)
-    np.testing.assert_array_equal(applied.cross(X), expected)
+    np.testing.assert_array_equal(source.matrix(), expected)
+    np.testing.assert_array_equal(source.cross(X), expected)
 
 
 def test_arguments_that_void_the_triangle_inequality():

@@ -5,7 +5,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_swiss_roll
 from sklearn.neighbors import kneighbors_graph
 
-from metricmix.dissimilarity.path_length import knn_path_length
+from metricmix.dissimilarity import knn_path_length
 from metricmix.exceptions import InputError, UnreachableWarning
 
 

@@ -5,7 +5,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from metricmix.dissimilarity.mahalanobis import mahalanobis
+from metricmix.dissimilarity import mahalanobis
 from metricmix.exceptions import InputError
 
 RNG = np.random.default_rng(0)

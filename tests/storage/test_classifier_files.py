@@ -105,7 +105,7 @@ def test_classifiers_trained_elsewhere(tmp_path: Path) -> None:
     names = np.array(["a", "b", "c"])[Y]
     classifier = LogisticRegression().fit(X, names)
     recipe = supervised(classifier, probabilities=classifier.predict_proba(X))
-    for given in (recipe, supervised(probabilities=recipe.probabilities)):
+    for given in (recipe, supervised(probabilities=recipe.arguments["probabilities"])):
         model = mm.MetricMixtureClassifier([given, "cosine"], **FIXED).fit(X, KNOWN)
         again = round_trip(model, tmp_path)
         assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -245,7 +245,7 @@ def test_what_is_no_estimator(path: Any, settings: Any) -> None:
 RIDGE = "sklearn.linear_model.Ridge"
 EVIL = {"KernelLogisticRegression": {"kernel": "evil", "C": 1.0, "gamma": None}}
 PARAMETERS = ("content", "MetricMixtureClassifier", "parameters")
-RECIPE = (*PARAMETERS, "sources", "dict", 1, 1, "supervised")
+RECIPE = (*PARAMETERS, "sources", "dict", 1, 1, "TableSpec")
 LEARNED = ("content", "MetricMixtureClassifier", "fitted", "input", "Input", "stack")
 PREDICTIONS = (*LEARNED, "DissimilarityStack", "predictions", "dict", 0, 1, "SupervisedSource")
 
@@ -259,11 +259,11 @@ PREDICTIONS = (*LEARNED, "DissimilarityStack", "predictions", "dict", 0, 1, "Sup
         (set_entry(*RECIPE, "classifier", to=EVIL), "a kernel 'linear' or 'rbf'"),
         (
             set_entry(*RECIPE, "classifier", to={"estimator": [RIDGE, {"dict": []}]}),
-            "made by its recipe",
+            "made as 'sources' says",
         ),
         (set_entry(*RECIPE, "n_folds", to=1), "n_folds"),
-        (set_entry(*RECIPE, "probabilities", to=1), "'probabilities' of supervised"),
-        (set_entry(*PREDICTIONS, "choice", to=4), "made by its recipe"),
+        (set_entry(*RECIPE, "probabilities", to=1), "probabilities: expected"),
+        (set_entry(*PREDICTIONS, "choice", to=4), "made as 'sources' says"),
         (set_entry(*PREDICTIONS, "choice", to=-4), "labels that source"),
         (set_entry(*PREDICTIONS, "name", to=None), "'name' of a source"),
         (set_entry(*PREDICTIONS, "known", "Known", "n_classes", to=2), "class numbers or targets"),

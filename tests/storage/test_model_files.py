@@ -194,7 +194,7 @@ JSON: list[Any] = [
         {"range": [0, 9, 0]},
     ),
     *({"array": ["<i8", [10**12], []]}, {"scalar": ["<f4", "x"]}),
-    *({"recipe": {"dict": [["kind", "features"]]}}, {"function": "f"}, {"scalar": ["|O", [1]]}),
+    *({"TableSpec": {"function": "features", "X": 1}}, {"function": "f"}, {"scalar": ["|O", [1]]}),
     *({"KNearest": {"n_neighbors": 3, "weights": "uniform"}}, {"KNearest": {}}, {"Nearest": {}}),
     *(
         {"member": "block"},
@@ -285,7 +285,7 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
         (set_entry(*PARAMETERS, "rule", "KNearest", "n_neighbors", to=0), "n_neighbors: expected"),
         (set_entry(*PARAMETERS, "rule", "KNearest", "evil", to=0), "other entries than"),
         (set_entry(*PARAMETERS, "n_jobs", to="2"), "n_jobs: expected None or"),
-        (set_entry(*PARAMETERS, "sources", to="precomputed"), "recipes for its table"),
+        (set_entry(*PARAMETERS, "sources", to="precomputed"), "those of its table"),
         (set_entry(*WEIGHTS, 1, to=[1]), "is not a valid value"),
         (set_entry(*WEIGHTS, 2, 0, to=1e308), "finite edge lengths"),
         (set_entry(*MIXTURE, "names", "tuple", 0, to="x"), "are not those of the st"),

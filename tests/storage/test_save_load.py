@@ -48,7 +48,7 @@ def make_stack(**options: Any) -> mm.DissimilarityStack:
 
 
 def rows_of_new() -> np.ndarray:
-    applied = [features(metric=metric).apply(TABLE) for metric in ("euclidean", "cityblock")]
+    applied = [features(metric=metric).bind(TABLE) for metric in ("euclidean", "cityblock")]
     return np.stack([one.cross(NEW) for one in applied], axis=-1)
 
 

@@ -5,17 +5,18 @@ from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.features import FeatureSource, features
+from metricmix.dissimilarity.feature_rows import FeatureSource
+from metricmix.dissimilarity.features import features, mahalanobis
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.mahalanobis import mahalanobis
+from metricmix.dissimilarity.learned_sources import supervised
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
 from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
-from metricmix.dissimilarity.path_length import knn_path_length, path_length
+from metricmix.dissimilarity.neighbour_paths import knn_path_length
+from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.predictions import ProbabilitySource
-from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, GraphSource, Source
+from metricmix.dissimilarity.specs import TableSpec, as_spec
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.supervised_recipes import supervised
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 
 __all__ = [
@@ -30,11 +31,11 @@ __all__ = [
     "Graph",
     "GraphSource",
     "ProbabilitySource",
-    "Recipe",
     "Source",
     "SourceFacts",
+    "TableSpec",
     "as_graph",
-    "as_recipe",
+    "as_spec",
     "diffusion",
     "facts",
     "features",

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.known import row_digests
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
 )
+from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.squared_distances import (
     CHUNK,
     SquaredDistances,
@@ -26,7 +28,7 @@ from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square_fits, check_table
 
-__all__ = ["FeatureRows", "check_metric_name", "feature_facts", "feature_rows", "metric_name"]
+__all__ = ["FeatureRows", "FeatureSource", "check_metric_name", "feature_rows", "metric_name"]
 
 FACTS = {
     "euclidean": SourceFacts("metric", new_items=True),
@@ -357,7 +359,37 @@ class FeatureRows:
         return distances
 
 
-def row_digests(X: AnyArray) -> list[bytes]:
-    """Return one digest per row of a table, equal for equal rows."""
-    rows = ((row + 0.0).tobytes() for row in X)  # -0.0 becomes 0.0
-    return [blake2b(row, digest_size=16).digest() for row in rows]
+class FeatureSource(Source):
+    """Distances between the rows of a feature table, computed on demand.
+
+    The values are those of :func:`metricmix.dissimilarity.features`; memory is that of the table.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or table; or FeatureRows
+    metric : str
+        As in :func:`~metricmix.dissimilarity.features`.
+    name : str, optional
+        Default: that of the metric.
+    """
+
+    def __init__(self, X: Any, metric: str = "euclidean", *, name: str | None = None) -> None:
+        self.compute = X if isinstance(X, FeatureRows) else feature_rows(X, metric)
+        self.n, self.name = self.compute.n, name or metric
+        self.facts = replace(self.compute.facts, new_items=False)
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        return self.compute.rows(indices)
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return the same: distances are symmetric."""
+        return self.rows(indices)
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self.compute.between(i, j)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise, O(d) each."""
+        return self.compute.pairs(i, j)

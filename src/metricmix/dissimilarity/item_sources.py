@@ -1,4 +1,7 @@
-r"""Sources computed from files: dissimilarities of all items, and of new items to them.
+r"""Sources that have their data: dissimilarities of all items, and of new items to them.
+
+:class:`ItemSource` is what a specification (:mod:`metricmix.dissimilarity.specs`) becomes, over the
+items of :func:`~metricmix.fit` or over the rows of a feature table.
 
 New items are *attached*: what was computed for the n items of the fit stays as it is, and the
 dissimilarities of a new item x follow from its own data.
@@ -23,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.dissimilarity.feature_rows import FeatureRows, check_metric_name
-from metricmix.dissimilarity.features import FeatureSource
+from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource, check_metric_name
 from metricmix.dissimilarity.known import keys_of, row_keys
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
@@ -50,7 +52,6 @@ __all__ = [
     "known_shares",
     "little_data",
     "lowered",
-    "make_source",
     "view_of",
 ]
 
@@ -120,10 +121,15 @@ class SourceData:
 
 
 class ItemSource(ABC):
-    """A source over the n items of a table.
+    """A source over n items.
 
     Attributes
     ----------
+    spec : SourceSpec
+        A :class:`~metricmix.dissimilarity.specs.TableSpec` of a feature table, which has no
+        `items`; new items are a table there, too.
+    n : int
+    items : Items
     metric : str or None
         By which the rows of :attr:`table` are compared.
     needs_known : bool
@@ -138,6 +144,9 @@ class ItemSource(ABC):
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         self.spec, self.items, self.n = spec, data.items, len(data.items.ids)
+
+    def __repr__(self) -> str:
+        return f"<{self.spec!r} of {self.n} rows>"
 
     @abstractmethod
     def matrix(self) -> Floats:
@@ -160,7 +169,7 @@ class ItemSource(ABC):
 
     @property
     def supervised(self) -> Source | None:
-        """What a stack takes in place of the matrix, if it is computed from labels."""
+        """What a stack takes in place of the matrix, if it is computed from predictions."""
         return None
 
     def by_pairs(self) -> Source | None:
@@ -189,13 +198,14 @@ class ItemSource(ABC):
 
     def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
         """Return the dissimilarities from new items x to items j elementwise, as in `by_pairs`."""
-        return self.cross(new, None)[x, j]
+        return self.cross(new)[x, j]
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: Any, known: Any = None) -> Floats:
         """Return the dissimilarities from m new items to all items, (m, n).
 
-        `known` is what :meth:`matrix` returned; path lengths need it. InputError if the kind does
-        not support new items.
+        `new` is NewItemData, or a feature table. `known` is what a fit holds of the source: what
+        :meth:`matrix` returned, which path lengths need; or its source in the stack, which has the
+        predictions for the labels of the fit. InputError if the kind does not support new items.
         """
         raise InputError(
             f"sources of kind {self.spec.kind!r} do not support new items",
@@ -211,7 +221,7 @@ class UnusedSource(ItemSource):
         """Return zeros."""
         return np.zeros((self.n, self.n))
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return zeros."""
         return np.zeros((len(new.items.ids), self.n))
 
@@ -222,8 +232,12 @@ class TableSource(ItemSource):
     Models are fitted to the same rows, and near items are found by them.
     """
 
-    metric: str
+    metric: Any
     joins_nearest = True
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data)
+        data.shared.setdefault(view_key(spec), self)
 
     @property
     @abstractmethod
@@ -231,7 +245,7 @@ class TableSource(ItemSource):
         """The rows of all items, (n, d), dense or CSR."""
 
     @abstractmethod
-    def new_rows(self, new: NewItemData) -> Any:
+    def new_rows(self, new: Any) -> Any:
         """Return the rows of new items, (m, d)."""
 
     @cached_property
@@ -246,14 +260,14 @@ class TableSource(ItemSource):
 
     def by_pairs(self) -> Source | None:
         """Return the distances of the rows."""
-        return FeatureSource.of(self.distances, self.spec.name)
+        return FeatureSource(self.distances, name=self.spec.name)
 
     def nearest(self, k: int) -> NearestItems:
         """Return the nearest items by the rows, at the smallest distance or angle."""
         how = "cosine" if self.metric in ANGLES else "euclidean"
         return nearest_items(self.table, k, how)
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: Any, known: Any = None) -> Floats:
         """Return the distances from the rows of new items."""
         return np.asarray(self.distances.cross(self.new_rows(new)))
 
@@ -336,14 +350,6 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
         )
 
 
-def make_source(spec: SourceSpec, data: SourceData) -> ItemSource:
-    """Return the source that a specification describes."""
-    source: ItemSource = KINDS[spec.kind](spec, data)
-    if isinstance(source, TableSource):
-        data.shared.setdefault(view_key(spec), source)
-    return source
-
-
 def view_of(spec: SourceSpec, data: SourceData, usual: str) -> TableSource:
     """Return the rows that a source is computed from: those of the kind `spec.view`, or usual."""
     names = [
@@ -358,7 +364,7 @@ def view_of(spec: SourceSpec, data: SourceData, usual: str) -> TableSource:
             found=f"{spec.view!r}",
         )
     viewed = replace(spec, kind=spec.view or usual, view=None)
-    view: TableSource = data.once(view_key(viewed), lambda: KINDS[viewed.kind](viewed, data))
+    view: TableSource = data.once(view_key(viewed), lambda: viewed.bind(data))
     return view
 
 

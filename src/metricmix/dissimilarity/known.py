@@ -33,7 +33,17 @@ from metricmix.typing import AnyArray, Indices, Keys
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
 
-__all__ = ["Known", "deal", "hashed", "item_keys", "keys_of", "known_mask", "row_keys"]
+__all__ = [
+    "Known",
+    "RowPlaces",
+    "deal",
+    "hashed",
+    "item_keys",
+    "keys_of",
+    "known_mask",
+    "row_digests",
+    "row_keys",
+]
 
 
 @stored("Known")
@@ -282,7 +292,7 @@ def keys_of(contents: Iterable[Any]) -> Keys:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-# -- keys ---------------------------------------------------------------------------------------
+# -- keys and rows ------------------------------------------------------------------------------
 
 
 def item_keys(stack: DissimilarityStack, known: Known, table: Any = None) -> Keys | None:
@@ -353,3 +363,35 @@ def rounded(values: AnyArray) -> AnyArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         power = 10.0 ** (np.floor(np.log10(np.abs(values, dtype=np.float64))) - 4)
         return np.asarray(np.where(values != 0, np.round(values / power) * power, 0.0))
+
+
+def row_digests(X: AnyArray) -> list[bytes]:
+    """Return one digest per row of a table, equal for equal rows."""
+    rows = ((row + 0.0).tobytes() for row in X)  # -0.0 becomes 0.0
+    return [blake2b(row, digest_size=16).digest() for row in rows]
+
+
+class RowPlaces:
+    """Where rows are found in a table.
+
+    >>> RowPlaces(np.array([[1.0, 2.0], [3.0, 4.0]]))(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([ 1, -1])
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._places = {digest: i for i, digest in reversed(list(enumerate(digests(table))))}
+
+    def __call__(self, rows: Any) -> Indices:
+        """Return the first equal row of the table for each of some rows, -1 where there is none."""
+        found = [self._places.get(digest, -1) for digest in digests(rows)]
+        return np.array(found, dtype=np.int64)
+
+
+def digests(table: Any) -> list[bytes]:
+    """Return one digest per row of a table, equal for equal rows."""
+    if isinstance(table, np.ndarray):
+        return row_digests(np.asarray(table, dtype=np.float64))
+    found: list[bytes] = []
+    for start in range(0, table.shape[0], 1024):  # as many rows are made dense at a time
+        found += row_digests(table[start : start + 1024].toarray().astype(np.float64))
+    return found

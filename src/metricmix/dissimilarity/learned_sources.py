@@ -19,14 +19,23 @@ the cells and edges, and no model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.cross_fitting import (
+    CrossFitted,
+    TableModel,
+    check_estimator,
+    is_regressor,
+)
 from metricmix.dissimilarity.diffusion import pagerank_smoothed
+from metricmix.dissimilarity.features import GivenTable
 from metricmix.dissimilarity.item_graphs import ItemGraph
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
@@ -35,17 +44,31 @@ from metricmix.dissimilarity.item_sources import (
     TableSource,
 )
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
-from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.known import Known, RowPlaces
+from metricmix.dissimilarity.predictions import (
+    PredictedSource,
+    ProbabilitySource,
+    check_distributions,
+)
+from metricmix.dissimilarity.predictors import N_FOLDS, Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.specs import SourceSpec, TableSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
-from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.exceptions import InputError
 from metricmix.items.items import Items
+from metricmix.state import NotStored
 from metricmix.typing import AnyArray, Floats
+from metricmix.validation import check_integer
 
-__all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense"]
+__all__ = [
+    "ModelSource",
+    "PredictionSource",
+    "SpreadOverGraph",
+    "SupervisedTable",
+    "dense",
+    "supervised",
+]
 
 
 class PredictionSource(ItemSource):
@@ -55,7 +78,7 @@ class PredictionSource(ItemSource):
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        self.known: Known = data.once(
+        self.known: Known | None = data.once(
             "known", lambda: replace(known_of(data.items), keys=data.keys)
         )
 
@@ -66,11 +89,11 @@ class PredictionSource(ItemSource):
         """
         other = copy(self)
         other.__dict__.pop("supervised", None)
-        other.known = Known(codes, n_classes, self.known.keys)
+        other.known = Known(codes, n_classes, self.known.keys if self.known else None)
         return other
 
     @cached_property
-    def supervised(self) -> SupervisedSource:
+    def supervised(self) -> PredictedSource:
         """The distances, by the probabilities or numbers of all items."""
         return SupervisedSource(self.predictor, self.spec.name, self.known)
 
@@ -78,16 +101,20 @@ class PredictionSource(ItemSource):
         """Return the distances of all items."""
         return np.asarray(self.supervised.rows(np.arange(self.n)))
 
-    def by_pairs(self) -> SupervisedSource:
+    def by_pairs(self) -> PredictedSource:
         """Return the same by rows and pairs."""
         return self.supervised
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: Any, known: Any = None) -> Floats:
         """Return the distances from what the model of all labels says of new items."""
-        return self.supervised.cross(self.new_values(new))
+        held = known if isinstance(known, PredictedSource) else self.supervised
+        return held.cross(self.new_values(new, held))
 
-    def new_values(self, new: NewItemData) -> Floats:
-        """Return the class probabilities (m, C) or the predicted numbers (m,) of new items."""
+    def new_values(self, new: Any, held: PredictedSource | None = None) -> Floats:
+        """Return the class probabilities (m, C) or the predicted numbers (m,) of new items.
+
+        `held` has the values of all items, for the labels of a fit; default: `supervised`.
+        """
         raise NotImplementedError
 
 
@@ -118,15 +145,26 @@ class ModelSource(PredictionSource):
         """The model, and how labelled items are judged without their label."""
         return KernelPredictor(self.rows, self.kernel)
 
-    def new_values(self, new: NewItemData) -> Floats:
+    def new_values(self, new: Any, held: PredictedSource | None = None) -> Floats:
         """Return what the model of all labels says."""
+        held = held or self.supervised
         rows = self.base.new_rows(new)
         rows = dense(rows) if isinstance(self.rows, np.ndarray) else type(self.rows)(rows)
-        same = RowPlaces(self.rows)(rows)
-        values = self.supervised.values[same]
-        if (same < 0).any():
-            values[same < 0] = self.supervised.predicted(rows[same < 0])
+        same = self.places(rows)
+        values, unseen = held.values[same], np.flatnonzero(same < 0)
+        if len(unseen):
+            values[unseen] = self.predicted(rows[unseen], held)
         return np.asarray(values)
+
+    @cached_property
+    def places(self) -> RowPlaces:
+        """Which of the rows another row equals."""
+        return RowPlaces(self.rows)
+
+    def predicted(self, rows: Any, held: PredictedSource) -> Floats:
+        """Return what is predicted of rows that no item of the fit has."""
+        assert isinstance(held, SupervisedSource)
+        return held.predicted(rows)
 
 
 class SpreadOverGraph(PredictionSource):
@@ -152,14 +190,173 @@ class SpreadOverGraph(PredictionSource):
         nothing = np.zeros((len(new.items.ids), start.shape[1]))
         return self.graph.attached(new, self.spec.restart, nothing, spread)
 
-    def new_values(self, new: NewItemData) -> Floats:
+    def new_values(self, new: NewItemData, held: PredictedSource | None = None) -> Floats:
         """Return what is made of the labels or targets that walks from new items reach."""
-        nothing = np.zeros((len(new.items.ids), 0))
-        if self.supervised.is_constant:
-            return self.supervised.predicted(nothing)
-        model = self.supervised.model
+        held = held or self.supervised
+        assert isinstance(held, SupervisedSource)
+        if held.is_constant:
+            return held.predicted(np.zeros((len(new.items.ids), 0)))
+        model = held.model
         assert isinstance(model, Spread)
         return model.predict(self.reached(new, model.start))
+
+
+# -- models on a feature table ---------------------------------------------------------------------
+
+
+def supervised(
+    classifier: Any = None, *, n_folds: int = N_FOLDS, probabilities: ArrayLike | None = None
+) -> TableSpec:
+    r"""Distance between what a classifier or regressor predicts of the rows of a later table.
+
+    .. math:: M[i, j] = \sqrt{1 - \textstyle\sum_c \sqrt{p_c(x_i)\, p_c(x_j)}}
+
+    the Hellinger distance of class probabilities p, a pseudo-metric in [0, 1]. An estimator fits
+    the classifier to the labels y of its own fit, and so does every fold of a cross-validation and
+    every resample. Labelled rows get probabilities from models that have not seen their label
+    (cross-fitted), unlabelled and new ones those of the model of all labels. A new row that equals
+    one of the fit gets the probabilities of that one.
+
+    For a numeric target, the difference of what a regressor predicts,
+    :math:`M[i, j] = |f(x_i) - f(x_j)|`, cross-fitted in the same way
+    (:mod:`metricmix.dissimilarity.supervised`).
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier or regressor
+        A classifier needs ``predict_proba``. A copy is fitted; it stays as it is.
+    n_folds : int
+        For the labelled rows; at most as many as a class has labels on average.
+    probabilities : (n, C) array, optional
+        For a classifier that was trained elsewhere: its *out-of-fold* probabilities of the n rows
+        of the fit. Nothing is fitted then, whatever y is, and `classifier`, which is taken as
+        fitted, only serves new rows; None, if there are none.
+
+    Returns
+    -------
+    TableSpec
+        For the parameter `sources` of an estimator.
+
+    Raises
+    ------
+    InputError
+        If the classifier has no probabilities, or rows of `probabilities` are not distributions.
+
+    See Also
+    --------
+    metricmix.dissimilarity.ProbabilitySource : the same of a table of probabilities, in a stack.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learned = mm.dissimilarity.supervised(LogisticRegression(max_iter=300))
+    >>> model = mm.MetricMixtureClassifier({"plain": "euclidean", "learned": learned})
+    >>> model.fit(X, y).predict([[5.0, 3.4, 1.5, 0.2]])
+    array([0])
+    """
+    if probabilities is None and not isinstance(classifier, NotStored):
+        check_estimator(classifier, is_numeric=is_regressor(classifier))
+    elif classifier is not None and not isinstance(classifier, NotStored):
+        check_estimator(classifier)
+    n_folds = check_integer(n_folds, name="n_folds", low=2)
+    if probabilities is not None:
+        probabilities = check_distributions(probabilities, name="probabilities")
+        found = len(getattr(classifier, "classes_", ())) or probabilities.shape[1]
+        if found != probabilities.shape[1]:
+            raise InputError(
+                argument="probabilities",
+                expected=f"{found} columns, one per class of the classifier",
+                found=probabilities.shape[1],
+            )
+    name = "probabilities" if classifier is None else type(classifier).__name__
+    name = classifier.name if isinstance(classifier, NotStored) else name
+    arguments = {"classifier": classifier, "n_folds": n_folds, "probabilities": probabilities}
+    return TableSpec(SupervisedTable, name, arguments)
+
+
+class SupervisedTable(ModelSource):
+    """Distances between what a classifier or regressor predicts of the rows of a feature table."""
+
+    function = "supervised"
+    usual: ClassVar[Mapping[str, Any]] = {"n_folds": N_FOLDS, "probabilities": None}
+    spec: TableSpec  # type: ignore[assignment]
+
+    def __init__(self, spec: TableSpec, X: Any) -> None:
+        self.spec, self.base, self.known = spec, GivenTable(spec, X), None
+        self.n = self.base.n
+        self.classifier, given = spec.arguments["classifier"], spec.arguments["probabilities"]
+        if given is not None and len(given) != self.n:
+            raise InputError(
+                argument="probabilities",
+                expected=f"{self.n} rows, one per row of X",
+                found=len(given),
+                remedy=(
+                    "where X is split, pass a stack with a ProbabilitySource as sources=, and ids "
+                    "of its items as X"
+                ),
+            )
+
+    @cached_property
+    def predictor(self) -> Predictor:  # type: ignore[override]
+        """The model, cross-fitted."""
+        if isinstance(self.classifier, NotStored):
+            raise InputError(
+                argument="sources",
+                expected="classifiers and regressors that can be fitted",
+                found=f"{self.classifier!r}",
+            )
+        return CrossFitted(self.rows, self.classifier, self.spec.arguments["n_folds"])
+
+    @cached_property
+    def supervised(self) -> PredictedSource:
+        """The distances; all 0 where they depend on labels, until its `relabel` has them."""
+        given = self.spec.arguments["probabilities"]
+        if given is not None:
+            return ProbabilitySource(given, name=self.spec.name)
+        return SupervisedSource(self.predictor, self.spec.name)
+
+    def matrix(self) -> Floats:
+        """Return the distances among the rows, if they do not depend on labels."""
+        self.check_labels(None)
+        return super().matrix()
+
+    def cross(self, new: Any, known: Any = None) -> Floats:
+        """Return the distances from new rows, by the model of all labels that a fit holds."""
+        self.check_labels(known)
+        return super().cross(new, known)
+
+    def check_labels(self, known: Any) -> None:
+        """Raise if distances depend on labels, and no fit has any."""
+        if known is None and self.spec.arguments["probabilities"] is None:
+            given = "targets" if is_regressor(self.classifier) else "labels"
+            raise InputError(
+                f"source {self.spec.name!r} is computed from {given}",
+                argument="sources",
+                remedy=f"pass it to an estimator, which is fitted to {given}",
+            )
+
+    def predicted(self, rows: Any, held: PredictedSource) -> Floats:
+        """Return what is predicted of rows that no row of the fit equals."""
+        if isinstance(self.classifier, NotStored):
+            raise InputError(
+                f"source {held.name!r} has predictions for the rows of the fit only: the file does "
+                f"not hold its {self.classifier.name}",
+                argument="X",
+                remedy="fit the model again, with a classifier of scikit-learn",
+            )
+        if isinstance(held, SupervisedSource):
+            return held.predicted(rows)
+        if self.classifier is None:
+            raise InputError(
+                f"source {held.name!r} has probabilities for the rows of the fit only",
+                argument="X",
+                remedy="pass the classifier as well, supervised(classifier, probabilities=...)",
+            )
+        n_classes = held.values.shape[1]
+        return TableModel(self.classifier, np.arange(n_classes), n_classes).predict(rows)
 
 
 def known_of(items: Items) -> Known:

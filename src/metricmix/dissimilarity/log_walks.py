@@ -39,7 +39,7 @@ class LogWalks(ItemSource):
         rows = np.minimum(rows, rows.T)  # equal but for rounding
         return as_dissimilarity(rows, self.spec.name, facts=facts("log_pagerank"))
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the values from new items, whose walks go on from their neighbours."""
         steps = self.graph.new_steps(new)
         # P is symmetric, so that B_old P takes a run of PageRank per new item.

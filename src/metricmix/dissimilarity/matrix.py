@@ -40,7 +40,7 @@ class SourceFacts:
     directed : bool
         Whether ``M[i, j]`` and ``M[j, i]`` may differ.
     new_items : bool
-        Whether the function returns a :class:`~metricmix.dissimilarity.recipes.Recipe` when called
+        Whether the function returns a :class:`~metricmix.dissimilarity.specs.TableSpec` when called
         without data, which computes dissimilarities from new items.
     row_cost : str
         Operations for one row: n items, d features, E edges.

@@ -14,7 +14,6 @@ from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     SourceData,
-    make_source,
 )
 from metricmix.dissimilarity.matching import (
     SourceReport,
@@ -278,7 +277,7 @@ def plan_sources(
         of_numbers = numbers and spec.supervised
         report = replace(report, why=why[spec.name], of_numbers=of_numbers, view=spec.view)
         reports.append(report)
-        sources.append(make_source(spec, SourceData(items, columns, edges, values, shared)))
+        sources.append(spec.bind(SourceData(items, columns, edges, values, shared)))
     report_of_all = JoinReport(
         n,
         {} if numbers else dict(sorted(labels_of(items).items())),

@@ -139,7 +139,7 @@ class SupervisedSource(PredictedSource):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> SupervisedSource:
-        """Return the source of stored predictions; its recipe fits a model again."""
+        """Return the source of stored predictions; its specification fits a model again."""
         table = {
             "name": str,
             "values": Floats,

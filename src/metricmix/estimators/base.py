@@ -14,7 +14,7 @@ from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import is_frame, table_items
 from metricmix.dissimilarity.known import item_keys
-from metricmix.dissimilarity.recipes import Recipe
+from metricmix.dissimilarity.specs import TableSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input
 from metricmix.estimators.parameters import NestedParameters, StoredEstimator
@@ -126,8 +126,8 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         kind = input_kind(self.sources)
         opened: Input
         if kind is FeatureInput:
-            recipes = FeatureInput.recipes_of(self.sources)
-            table = self._check_table(X, recipes, ensure_min_samples=2)
+            specs = FeatureInput.specs_of(self.sources)
+            table = self._check_table(X, specs, ensure_min_samples=2)
             opened = FeatureInput(self.sources, table, scaling, table_items(X))
             opened.check_labels(y)
         elif kind is IdInput:
@@ -145,9 +145,9 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         check_label_order(X, y)
         return opened
 
-    def _check_table(self, X: Any, recipes: list[Recipe], **options: Any) -> Any:
+    def _check_table(self, X: Any, specs: list[TableSpec], **options: Any) -> Any:
         """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
-        missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
+        missing = all(spec.arguments.get("metric") == "nan_euclidean" for spec in specs)
         finite = "allow-nan" if missing else True
         check_numbers(X)
         return validate_data(
@@ -160,7 +160,7 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         Over sparse edges, those on the edges of the new items.
         """
         if isinstance(self._input, FeatureInput):
-            X = self._check_table(X, self._input.recipes, reset=False)
+            X = self._check_table(X, self._input.specs, reset=False)
         return self._input.rows(X)
 
     # -- model files -------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
 
 
 def check_numbers(X: Any) -> None:
-    """Raise if a column of a frame holds texts or dates, which recipes do not take."""
+    """Raise if a column of a frame holds texts or dates, which distances do not take."""
     for k, name in enumerate(X.columns if is_frame(X) else ()):
         column = X.iloc[:, k]
         if getattr(column.dtype, "kind", "O") in "biuf":

@@ -8,7 +8,8 @@
                             or, over sparse edges, their edges: a dict of sparse (M, n) matrices,
                             :class:`~metricmix.dissimilarity.CrossEdges`, or rows with inf for no
                             edge
-a list or dict of recipes   a feature table; each recipe makes a source of it
+a list or dict of sources   a feature table, of which each is computed: names of metrics,
+                            functions, :class:`~metricmix.dissimilarity.TableSpec`
 a stack                     ids of its items: all of them take part in paths, labelled or not
 ==========================  ======================================================================
 
@@ -24,10 +25,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
-from metricmix.dissimilarity.matrix import as_dissimilarity
-from metricmix.dissimilarity.path_length import AppliedKnnPathLength
-from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
-from metricmix.dissimilarity.sources import DenseSource
+from metricmix.dissimilarity.learned_sources import SupervisedTable
+from metricmix.dissimilarity.predictions import PredictedSource
+from metricmix.dissimilarity.specs import TableSpec, as_spec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
@@ -77,11 +77,11 @@ class Input(ABC):
 
 
 class FeatureInput(Input):
-    """A feature table, and the recipes that make dissimilarities of it.
+    """A feature table, and the sources that are computed from it.
 
     Parameters
     ----------
-    sources : list or dict of recipes
+    sources : list or dict of what :func:`~metricmix.dissimilarity.as_spec` takes
     X : (n, d) array or sparse matrix
         As :func:`~sklearn.utils.validation.validate_data` returned it, which is also what `rows`
         and `augmented` take.
@@ -89,7 +89,7 @@ class FeatureInput(Input):
     items : sequence, optional
         Ids of the rows.
     stack : DissimilarityStack, optional
-        What the recipes make of X, if that was computed before.
+        The sources of X, if they were computed before.
     """
 
     def __init__(
@@ -100,26 +100,21 @@ class FeatureInput(Input):
         items: Any = None,
         stack: DissimilarityStack | None = None,
     ) -> None:
-        self.recipes = self.recipes_of(sources)
+        self.specs = self.specs_of(sources)
         self.X, self.n_features = X, X.shape[1]
-        self.applied: list[AppliedRecipe] = [recipe.apply(X) for recipe in self.recipes]
+        self.sources = [spec.bind(X) for spec in self.specs]
         if stack is None:
-            matrices = [applied.source for applied in self.applied]
+            values = [source.supervised or source.matrix() for source in self.sources]
             names = list(sources) if isinstance(sources, Mapping) else None
-            stack = DissimilarityStack(matrices, names, items=items, scaling=scaling)
+            stack = DissimilarityStack(values, names, items=items, scaling=scaling)
         self.stack = stack
         self.samples = np.arange(stack.n_items)
-        for r, (applied, source) in enumerate(zip(self.applied, stack.sources, strict=True)):
-            if isinstance(applied, AppliedKnnPathLength) and isinstance(source, DenseSource):
-                # New rows need this matrix too: one copy is enough.
-                layer, unreachable = source.matrix, stack.n_unreachable[r]
-                vars(applied)["matrix"] = as_dissimilarity(layer, applied.name, unreachable)
 
     @staticmethod
-    def recipes_of(sources: Any) -> list[Recipe]:
-        """Return the recipes that the parameter `sources` stands for."""
+    def specs_of(sources: Any) -> list[TableSpec]:
+        """Return the specifications that the parameter `sources` stands for."""
         specs = sources.items() if isinstance(sources, Mapping) else enumerate(sources)
-        return [as_recipe(spec, name=f"sources[{key!r}]") for key, spec in specs]
+        return [as_spec(spec, name=f"sources[{key!r}]") for key, spec in specs]
 
     def check_labels(self, y: Any) -> None:
         """Raise if there are no labels, and some sources are computed from them."""
@@ -134,8 +129,8 @@ class FeatureInput(Input):
     def rows(self, X: Any) -> Iterator[AnyArray]:
         """Yield the dissimilarities of new feature rows to those of the fit."""
         for part in self.slices(X.shape[0]):
-            pairs = zip(self.applied, self.stack.sources, strict=True)
-            yield np.stack([one.cross_to(source, X[part]) for one, source in pairs], axis=-1)
+            pairs = zip(self.sources, self.stack.sources, strict=True)
+            yield np.stack([one.cross(X[part], held) for one, held in pairs], axis=-1)
 
     def augmented(self, X: Any) -> Iterator[DissimilarityStack]:
         """Yield, for each new row, the stack of all sources recomputed with that row added.
@@ -149,9 +144,13 @@ class FeatureInput(Input):
                 from scipy.sparse import vstack
 
                 table = vstack([self.X, X[k : k + 1]], format="csr")
-            pairs = zip(self.applied, self.stack.sources, strict=True)
-            matrices = [one.extended(source, table) for one, source in pairs]
-            yield DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
+            values: list[Any] = []
+            for spec, one, held in zip(self.specs, self.sources, self.stack.sources, strict=True):
+                if isinstance(one, SupervisedTable) and isinstance(held, PredictedSource):
+                    values.append(held.extended(one.new_values(X[k : k + 1], held)))
+                else:
+                    values.append(spec.bind(table).matrix())
+            yield DissimilarityStack(values, self.stack.names, scaling=self.stack.scales)
 
 
 class IdInput(Input):

@@ -23,7 +23,7 @@ DOCUMENTATION = {
     sources : "precomputed", list or dict, or DissimilarityStack
         What X is. ``"precomputed"``: a stack, an (n, n, R) array, or one square matrix. A list of
         specifications: X is a feature table, and each makes a dissimilarity of it: the name of a
-        distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a recipe such as
+        distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a call such as
         ``knn_path_length(k=10)`` or ``supervised(LogisticRegression())`` (see
         :mod:`metricmix.dissimilarity`); or a dict of such, with names. A stack: X holds ids of its
         items (their numbers, if it has none), and all its items take part in paths.

@@ -13,7 +13,7 @@ from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import is_frame, is_numbering, plain_list
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.recipes import Recipe
+from metricmix.dissimilarity.specs import TableSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input, scaled_once
 from metricmix.exceptions import InputError
@@ -234,7 +234,7 @@ def input_kind(sources: Any) -> type[Input]:
     several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
     if several and len(sources) > 0:
         return FeatureInput
-    if isinstance(sources, (str, Recipe)) or callable(sources):
+    if isinstance(sources, (str, TableSpec)) or callable(sources):
         raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
     raise InputError(
         argument="sources",

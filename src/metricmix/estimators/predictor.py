@@ -190,7 +190,7 @@ class MixturePredictor(MixtureEstimator):
         assert learned.known is not None
         values = np.append(learned.known.values, learned.known.unknown)
         known = learned.task.known_of(values.astype(learned.known.values.dtype))
-        table = self._check_table(X, self._input.recipes, reset=False)
+        table = self._check_table(X, self._input.specs, reset=False)
         for stack in self._input.augmented(table):
             mixture = learned.mixture
             if isinstance(mixture, LocalMixture):

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from metricmix.dissimilarity.edge_set import EdgeSource
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.path_length import AppliedKnnPathLength
+from metricmix.dissimilarity.learned_sources import SupervisedTable
+from metricmix.dissimilarity.neighbour_paths import NeighbourPaths
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -24,7 +25,6 @@ from metricmix.dissimilarity.stored_stack import (
     with_scales,
 )
 from metricmix.dissimilarity.supervised import SupervisedSource
-from metricmix.dissimilarity.supervised_recipes import AppliedSupervised
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input
 from metricmix.estimators.precomputed_input import PrecomputedInput, input_kind
 from metricmix.state import LoadOptions, NotStored, checked_state, require, stored
@@ -76,63 +76,61 @@ class StoredInput:
         return found, with_scales(stack, scaling, np.array(scales, dtype=np.float64))
 
     def opened_table(self, specs: Any, options: LoadOptions) -> FeatureInput:
-        """Return a feature table with its recipes; matrices that were left out are computed."""
+        """Return a feature table with its sources; matrices that were left out are computed."""
         require(options.sources is None, "sources: expected None, since the file has the table")
         fits = not (isinstance(specs, str) and specs == "precomputed")
         fits = fits and input_kind(specs) is FeatureInput
-        require(fits, "expected 'sources' to be recipes for its table")
+        require(fits, "expected 'sources' to be those of its table")
         kept, X = self.stack, self.X
         fits = isinstance(kept, StoredMatrices) and X is not None and X.ndim == 2 and X.shape[0] > 1
         require(fits, "expected a feature table")
         assert isinstance(kept, StoredMatrices)
         assert X is not None
-        given, recipes = None, FeatureInput.recipes_of(specs)
+        given, listed = None, FeatureInput.specs_of(specs)
         if kept.block is None and kept.matrices is None:
-            require(len(recipes) == len(kept.names), "expected a recipe for every source")
+            require(len(listed) == len(kept.names), "expected a specification of every source")
             made = {
-                name: recipe.apply(X).source
-                for name, recipe in zip(kept.names, recipes, strict=True)
+                name: spec.bind(X).matrix()
+                for name, spec in zip(kept.names, listed, strict=True)
                 if name not in kept.predictions
             }
             given = DissimilarityStack(made) if made else None
         stack = kept.opened(given, verify=options.verify)
-        fits = X.shape[0] == len(stack) and len(recipes) == stack.n_sources
+        fits = X.shape[0] == len(stack) and len(listed) == stack.n_sources
         require(fits, f"expected 'X' to be a table of {len(stack)} rows")
         opened = FeatureInput(specs, X, stack=stack)
         first = stack.raw_rows(np.array([0]))[:, 0]
-        parts = zip(stack.names, opened.applied, stack.sources, first, strict=True)
-        for name, applied, source, expected in parts:
-            if isinstance(applied, AppliedKnnPathLength):
-                applied.cross(X[:1])
+        parts = zip(stack.names, opened.sources, stack.sources, first, strict=True)
+        for name, source, held, expected in parts:
+            if isinstance(source, SupervisedTable):
+                check_predictions(source, held)
+            row = source.cross(X[:1], held)[0]
+            if isinstance(source, NeighbourPaths):  # differs where more than k are equal
                 continue
-            if isinstance(applied, AppliedSupervised):
-                join_recipe(applied, source)
-            row = applied.cross_to(source, X[:1])[0]
             close = 1e-6 * max(row.max(), expected.max())
-            problem = f"its table and recipes do not give the source {name!r}"
+            problem = f"its table does not give the source {name!r}"
             remedy = "pass the functions of the fit, functions={name: function}"
             require(np.abs(row - expected).max() <= close, f"{problem}; {remedy}")
         return opened
 
 
-def join_recipe(applied: AppliedSupervised, source: Source) -> None:
-    """Give a source what its recipe fits again."""
-    message = f"expected source {applied.name!r} to be made by its recipe"
-    require(isinstance(source, PredictedSource), message)
-    assert isinstance(source, PredictedSource)
-    if applied.recipe.probabilities is not None:
-        same = np.array_equal(source.values, applied.source.values)
-        require(same, f"expected the probabilities of the recipe {applied.name!r}")
+def check_predictions(made: SupervisedTable, held: Source) -> None:
+    """Raise unless stored predictions are those of a source, and give it what fits them again."""
+    message = f"expected source {made.spec.name!r} to be made as 'sources' says"
+    require(isinstance(held, PredictedSource), message)
+    assert isinstance(held, PredictedSource)
+    given = made.spec.arguments["probabilities"]
+    if given is not None:
+        same = np.array_equal(held.values, given)
+        require(same, f"expected the probabilities of source {made.spec.name!r}")
         return
-    require(isinstance(source, SupervisedSource), message)
-    assert isinstance(source, SupervisedSource)
-    if isinstance(applied.recipe.classifier, NotStored):
+    require(isinstance(held, SupervisedSource), message)
+    assert isinstance(held, SupervisedSource)
+    if isinstance(made.classifier, NotStored):
         return
-    made = applied.source
-    assert isinstance(made, SupervisedSource)
-    fits = made.prediction.is_numeric == source.prediction.is_numeric
-    require(fits and source.choice in (None, 0), message)
-    source.predictor = made.predictor
+    fits = made.predictor.is_numeric == held.prediction.is_numeric
+    require(fits and held.choice in (None, 0), message)
+    held.predictor = made.predictor
 
 
 def check_sources(sources: Any, opened: Input, whole: DissimilarityStack) -> None:
@@ -141,9 +139,9 @@ def check_sources(sources: Any, opened: Input, whole: DissimilarityStack) -> Non
     if isinstance(opened, IdInput):
         changed = changed or not same_sources(sources, whole)
     elif isinstance(opened, FeatureInput):
-        changed = changed or opened.recipes != FeatureInput.recipes_of(sources)
+        changed = changed or opened.specs != FeatureInput.specs_of(sources)
         functions: dict[str, Any] = {}
-        for used in (recipe.arguments.get("metric") for recipe in opened.recipes):
+        for used in (spec.arguments.get("metric") for spec in opened.specs):
             name = getattr(used, "__name__", "")
             known = not callable(used) or functions.setdefault(name, used) == used
             require(known, f"sources: two functions are called {name!r}; rename one")

@@ -91,7 +91,7 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     encoder = Encoder()
     try:
         content = encode_model(encoder, estimator, keep=sources)
-    except InputError as error:  # a recipe that cannot be stored, or a wrong parameter
+    except InputError as error:  # a source that cannot be stored, or a wrong parameter
         raise ModelFileError(str(error)) from None
     write_model(path, content, encoder.arrays)
 

@@ -22,7 +22,7 @@ from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
-from metricmix.dissimilarity.item_sources import NewItemData, SourceData, make_source
+from metricmix.dissimilarity.item_sources import NewItemData, SourceData
 from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.specs import KINDS, SourceSpec, graph_names
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
@@ -251,7 +251,7 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         end_columns = None if stored["ends"] is None else tuple(stored["ends"])
         spec = SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": end_columns})
         data = SourceData(items, columns, graphs.get(spec.file or ""), shared=shared)
-        sources.append(make_source(spec, data))
+        sources.append(spec.bind(data))
     if not sources:
         raise ValueError("no sources")
     near = content.get("edges_per_item")

@@ -108,6 +108,6 @@ class GowerSource(ItemSource):
             self.n, rows, columns=rows, pairs=pairs, name=self.spec.name, facts=FACTS
         )
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the distances from the cells of new items, over the ranges of the fit."""
         return self._between(self._scaled(new.items)[:, None], self.cells[None])

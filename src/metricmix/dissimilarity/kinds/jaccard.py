@@ -47,7 +47,7 @@ class JaccardSource(RelationSource):
         """Return the same for single pairs."""
         return self.shared
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the distances of the neighbourhoods of new items; other new items are in none."""
         if self.links.memberships is not None:
             return self.shared.cross(_ones(self.links.new_memberships(new)))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from metricmix.dissimilarity.item_sources import ColumnSource, NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.path_length import knn_path_length
+from metricmix.dissimilarity.neighbour_paths import NeighbourPaths, knn_path_length
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 
-__all__ = ["NeighbourPaths"]
+__all__ = ["ColumnPaths"]
 
 
 @KINDS.register(
@@ -25,24 +23,23 @@ __all__ = ["NeighbourPaths"]
     options=("k", "metric"),
     report="paths over nearest neighbours",
 )
-class NeighbourPaths(ColumnSource):
+class ColumnPaths(ColumnSource):
     """Path lengths over nearest neighbours, k each, by a distance of columns."""
 
     @cached_property
-    def applied(self) -> Any:
+    def paths(self) -> NeighbourPaths:
         """The path lengths between the encoded columns."""
-        recipe = knn_path_length(k=self.spec.k, metric=self.spec.metric)
-        return recipe.apply(self.encoding.features)
+        spec = knn_path_length(k=self.spec.k, metric=self.spec.metric)
+        return NeighbourPaths(spec, self.table)
 
     def matrix(self) -> DissimilarityMatrix:
         """Return the path lengths between all items."""
-        lengths: DissimilarityMatrix = self.applied.matrix
-        return lengths
+        return self.paths.lengths
 
     def by_pairs(self) -> None:
         """Return None: a value takes those of all items."""
         return
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the lengths of paths that begin at new items, each joined to its k nearest."""
-        return np.asarray(self.applied.cross(self.new_rows(new)))
+        return self.paths.cross(self.new_rows(new))

@@ -55,7 +55,7 @@ class MatrixSource(ItemSource):
             items[i] = np.argsort(others, kind="stable")[:k]
         return NearestItems(items, np.take_along_axis(values, items, axis=1), "blocks", 1.0)
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the rows that were given for the new items."""
         if self.spec.name not in new.rows:
             raise InputError(

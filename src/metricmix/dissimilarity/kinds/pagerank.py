@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import pagerank_smoothed
-from metricmix.dissimilarity.feature_rows import FeatureRows
-from metricmix.dissimilarity.features import FeatureSource
+from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.relation_sources import RelationSource
@@ -58,9 +57,9 @@ class PageRankSource(RelationSource):
 
     def by_rows(self) -> Source:
         """Return the same by rows."""
-        return FeatureSource.of(self.distances, self.spec.name)
+        return FeatureSource(self.distances, name=self.spec.name)
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the distances from new items, whose walks go on from their neighbours."""
         m = len(new.items.ids)
         known_walks = np.hstack([self.walks, np.zeros((self.n, m))])

@@ -79,7 +79,7 @@ class PathSource(RelationSource):
         """Return all path lengths, by a search for each row."""
         return PathRows(self.links.graph, self.spec.name)
 
-    def cross(self, new: NewItemData, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
         """Return the lengths of the paths that begin at new items."""
         n, m = self.n, len(new.items.ids)
         edges = self.links.new_graph(new).adjacency.tocoo()

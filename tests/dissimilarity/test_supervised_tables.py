@@ -130,7 +130,7 @@ def test_in_a_search_and_in_lists():
     assert alone.weights_.shape == (1,)
 
 
-def test_recipes_compare_by_content():
+def test_specifications_compare_by_content():
     one, two = supervised(LogisticRegression(C=2.0)), supervised(LogisticRegression(C=2.0))
     assert one == two
     assert hash(one) == hash(two)
@@ -276,7 +276,7 @@ def test_what_is_no_classifier(classifier, message):
         supervised(classifier)
 
 
-def test_what_is_no_recipe():
+def test_what_is_no_source():
     for wrong, message in (
         ([GaussianNB()], r"a classifier becomes a source by supervised\(GaussianNB\(\)\)"),
         ([supervised], "expected a call"),
@@ -287,8 +287,8 @@ def test_what_is_no_recipe():
         supervised(GaussianNB(), n_folds=1)
     with pytest.raises(mm.InputError, match="expected 3 columns, one per class"):
         supervised(GaussianNB().fit(X, Y), probabilities=np.full((N, 2), 0.5))
-    applied = supervised(GaussianNB()).apply(X)
-    for ask in (lambda: applied.matrix, lambda: applied.cross(NEW)):
+    source = supervised(GaussianNB()).bind(X)
+    for ask in (source.matrix, lambda: source.cross(NEW)):
         with pytest.raises(mm.InputError, match="is computed from labels; pass it"):
             ask()
 
