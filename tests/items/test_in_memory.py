@@ -187,6 +187,16 @@ def test_numbers_that_happen_to_be_row_numbers_are_not_ids() -> None:
     assert as_items(frame.assign(rank=[7, 9, 8]), edges=[(7, 9)]).id_column == "rank"
 
 
+def test_a_column_with_the_ids_of_a_matrix_is_found() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0], "key": [70, 90, 80]})
+    ids = [90, 80, 70, 60]
+    matrix = pd.DataFrame(1.0 - np.eye(4), ids, ids)
+    items = as_items(frame, matrices={"heard": matrix})
+    assert (items.ids, items.id_column) == (("70", "90", "80"), "key")
+    assert as_items(frame, matrices={"heard": 1.0 - np.eye(3)}).id_column is None
+
+
+
 def test_relations_by_row_number_where_items_have_names() -> None:
     items = as_items(TOWNS.set_index("town"), edges=[(0, 1), (2, 3)])
     assert items.relations["edges"].ids == ("Aa", "Bo", "Cu", "Do")

@@ -14,7 +14,7 @@ from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, is_known
 from metricmix.items.items import Items, Origin, Values
 from metricmix.items.number_formats import CellFormat, number_reading
-from metricmix.items.relation import Relation, as_matrix, as_relation, numbered
+from metricmix.items.relation import as_matrix, as_relation, numbered
 from metricmix.items.tables import as_frame, count_table, texts_of, values_of
 from metricmix.labels import check_label_order, check_targets, is_missing
 from metricmix.typing import AnyArray, Floats
@@ -50,9 +50,9 @@ def as_items(
         In place of labels: numbers to predict, NaN where unknown.
     id : str or sequence of n ids, optional
         The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows,
-        the first column that shares most of its ids with the relations, or theirs with it; else the
-        first column if it is called id or names the items (:func:`holds_ids`), else row numbers,
-        from 0.
+        the first column that shares most of its ids with relations and matrices, or theirs with it;
+        else the first column if it is called id or names the items (:func:`holds_ids`), else row
+        numbers, from 0.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
@@ -79,7 +79,10 @@ def as_items(
     relations = named("edges", edges, as_relation)
     argument = "label" if target is None else "target"
     frame, given, label_column = with_answers(frame, argument, label if target is None else target)
-    frame, ids, id_column = with_ids(frame, id, relations)
+    found = named("matrices", matrices, as_matrix)
+    theirs = {name for one in relations.values() for name in one.ids or ()}
+    theirs |= {name for one in found.values() for name in one.items or ()}
+    frame, ids, id_column = with_ids(frame, id, theirs)
     columns: dict[str, Values] = {}
     dtypes: dict[str, str] = {}
     for name in frame.columns:
@@ -89,7 +92,6 @@ def as_items(
     counts = count_table(data)
     if counts is not None:
         columns[COUNTS] = counts
-    found = named("matrices", matrices, as_matrix)
     items = Items(
         ids,
         columns,
@@ -128,7 +130,7 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
         name: replace(relation, source=name)
         for name, relation in named("edges", edges, as_relation).items()
     }
-    frame, ids, _ = with_ids(frame, column or None, {})
+    frame, ids, _ = with_ids(frame, column or None, set())
     again = sorted(set(ids) & set(fitted.ids))
     if again:
         raise InputError(
@@ -184,11 +186,11 @@ def counts_like(fitted: Any, data: Any) -> Any:
 
 
 def with_ids(
-    frame: pd.DataFrame, id: str | Sequence[Any] | None, relations: Mapping[str, Relation]
+    frame: pd.DataFrame, id: str | Sequence[Any] | None, theirs: set[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...], str | None]:
     """Return the frame without its column of ids, the ids, and the name of that column.
 
-    It is "" for the index, and None for row numbers.
+    It is "" for the index, and None for row numbers. `theirs` are the ids in edges and matrices.
     """
     if id is not None and not isinstance(id, str):
         if len(id) != len(frame):
@@ -202,7 +204,6 @@ def with_ids(
     numbers = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
     if not numbers:
         return frame, checked_ids(index.tolist(), "index"), ""
-    theirs = {name for relation in relations.values() for name in relation.ids or ()}
     by_row = all(name.isdecimal() and int(name) < n for name in theirs)
     for k, column in enumerate(frame.columns if theirs else ()):
         if frame[column].dtype.kind not in "OUTiu" or (by_row and k > 0):
