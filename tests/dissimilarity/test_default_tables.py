@@ -10,9 +10,9 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, load_wine
 
 import metricmix as mm
+from metricmix.dissimilarity.column_sources import far_limits
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.number_rows import far_limits
 
 pytestmark = pytest.mark.default_sources
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.dissimilarity.item_data import ItemData, data_of
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.sources import ItemData, data_of
 
 N = 24
 X = np.abs(np.random.default_rng(0).normal(size=(N, 3))) + (np.arange(N) % 2)[:, None]

@@ -16,12 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricmix as mm
-from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.diffusion import normalised
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.known import Known, keys_of
-from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.predictors import CrossFitted, Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.supervised import SupervisedSource
 

@@ -10,11 +10,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
 import metricmix as mm
-from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelRegressor
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.predictors import Training
+from metricmix.dissimilarity.predictors import CrossFitted, Training
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.ridge import moved_in, ridge_path
 from metricmix.dissimilarity.supervised import SupervisedSource

@@ -10,12 +10,12 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
 import metricmix as mm
-from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.kernel_logistic import KernelClassifier, KernelLogisticRegression
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import hellinger
+from metricmix.dissimilarity.predictors import CrossFitted
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.supervised import SupervisedSource
 

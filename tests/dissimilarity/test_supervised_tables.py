@@ -16,10 +16,10 @@ from sklearn.svm import LinearSVC
 
 import metricmix as mm
 from metricmix.dissimilarity import ProbabilitySource, supervised
-from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import check_distributions, hellinger
+from metricmix.dissimilarity.predictors import CrossFitted
 
 RNG = np.random.default_rng(0)
 N = 48

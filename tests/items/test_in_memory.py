@@ -196,7 +196,6 @@ def test_a_column_with_the_ids_of_a_matrix_is_found() -> None:
     assert as_items(frame, matrices={"heard": 1.0 - np.eye(3)}).id_column is None
 
 
-
 def test_relations_by_row_number_where_items_have_names() -> None:
     items = as_items(TOWNS.set_index("town"), edges=[(0, 1), (2, 3)])
     assert items.relations["edges"].ids == ("Aa", "Bo", "Cu", "Do")

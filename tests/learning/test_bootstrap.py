@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricmix as mm
-from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictors import CrossFitted
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.learning import bootstrap
 from metricmix.learning.bootstrap import bootstrap_weights, weights_table

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 import metricmix as mm
 from metricmix.dissimilarity import features
-from metricmix.dissimilarity.item_data import data_of
+from metricmix.dissimilarity.sources import data_of
 from metricmix.estimators import Comparison, LabelledKFold, Method, MetricMixtureClassifier
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.items.encoding import encode_data

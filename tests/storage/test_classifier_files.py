@@ -160,8 +160,8 @@ def test_slices_and_probabilities_in_stacks(tmp_path: Path) -> None:
 
 
 def test_any_classifier_of_a_stack_is_stored_as_what_it_says(tmp_path: Path) -> None:
-    from metricmix.dissimilarity.cross_fitting import CrossFitted
     from metricmix.dissimilarity.known import Known
+    from metricmix.dissimilarity.predictors import CrossFitted
     from metricmix.dissimilarity.supervised import SupervisedSource
 
     source = SupervisedSource(CrossFitted(X, GaussianNB()), "bayes", Known(KNOWN, 3))

@@ -12,9 +12,9 @@ from metricmix.dissimilarity.learned_sources import supervised
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
 from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
 from metricmix.dissimilarity.neighbour_paths import knn_path_length
-from metricmix.dissimilarity.path_length import path_length
+from metricmix.dissimilarity.path_length import GraphSource, path_length
 from metricmix.dissimilarity.predictions import ProbabilitySource
-from metricmix.dissimilarity.sources import ComputedSource, GraphSource, Source
+from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import TableSpec, as_spec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs

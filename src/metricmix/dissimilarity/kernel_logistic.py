@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.cross_fitting import CrossFitted
-from metricmix.dissimilarity.predictors import N_FOLDS, Training
+from metricmix.dissimilarity.predictors import N_FOLDS, CrossFitted, Training
 from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Floats, Indices

@@ -332,7 +332,7 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
     if stack.has_items:
         return keys_of(stack.items[items].tolist())
     if table is None:
-        from metricmix.dissimilarity.item_data import data_of
+        from metricmix.dissimilarity.sources import data_of
 
         data = data_of(stack)
         table = None if data is None else data.table

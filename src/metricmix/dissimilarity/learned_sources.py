@@ -28,12 +28,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.cross_fitting import (
-    CrossFitted,
-    TableModel,
-    check_estimator,
-    is_regressor,
-)
 from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.features import GivenTable
 from metricmix.dissimilarity.item_graphs import ItemGraph
@@ -50,7 +44,14 @@ from metricmix.dissimilarity.predictions import (
     ProbabilitySource,
     check_distributions,
 )
-from metricmix.dissimilarity.predictors import N_FOLDS, Predictor
+from metricmix.dissimilarity.predictors import (
+    N_FOLDS,
+    CrossFitted,
+    Predictor,
+    TableModel,
+    check_estimator,
+    is_regressor,
+)
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links
 from metricmix.dissimilarity.specs import SourceSpec, TableSpec

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.breadth_first import breadth_first_all_pairs
+from metricmix.dissimilarity.breadth_first import (
+    breadth_first,
+    breadth_first_all_pairs,
+    clipped_path_lengths,
+)
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.item_ids import graph_items
 from metricmix.dissimilarity.matrix import (
@@ -17,12 +22,14 @@ from metricmix.dissimilarity.matrix import (
     facts,
     states,
 )
+from metricmix.dissimilarity.sources import ComputedSource
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.metric import metric_violations
-from metricmix.typing import Floats
-from metricmix.validation import check_number, check_square_fits
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_integer, check_number, check_square_fits
 
 __all__ = [
+    "GraphSource",
     "all_path_lengths",
     "check_unreachable",
     "check_unreachable_length",
@@ -191,3 +198,69 @@ def check_unreachable_length(value: float, longest: float) -> None:
             found=f"{value:g}",
             remedy="pass that or more, or 'bridge'",
         )
+
+
+class GraphSource(ComputedSource):
+    """Path lengths of an unweighted graph, by one breadth-first search per row.
+
+    Unreachable pairs need a stated length here, since the largest finite distance of the whole
+    graph is not known without searching all of it.
+
+    Parameters
+    ----------
+    graph : graph
+        As in :func:`~metricmix.dissimilarity.path_length`; weights are ignored.
+    unreachable : float
+        Length given to pairs without a path. In an undirected graph, a row with a path more than
+        twice as long raises :class:`~metricmix.exceptions.InputError`: the triangle inequality
+        would not hold. In a directed one it is up to the caller that it does.
+    clipped : bool
+        Whether longer paths count as `unreachable` too, which is then a whole number. The length
+        of a pair is found from the surroundings of its two ends.
+    nodes, directed
+        As in :func:`~metricmix.dissimilarity.path_length`.
+    name : str, optional
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        unreachable: float,
+        clipped: bool = False,
+        nodes: Any = None,
+        directed: bool = False,
+        name: str | None = None,
+    ) -> None:
+        forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
+        backward = forward.T.tocsr() if directed else forward
+        longest = check_integer(unreachable, name="unreachable", low=1) if clipped else 0
+
+        def search(adjacency: Any) -> Callable[[Indices], AnyArray]:
+            indptr, indices = adjacency.indptr, adjacency.indices
+
+            def rows(sources: Indices) -> AnyArray:
+                hops = breadth_first(indptr, indices, sources).astype(np.float64)
+                missing = (hops < 0) | (hops > longest) if clipped else hops < 0
+                if not directed and not clipped:
+                    apart = missing.any(axis=1)
+                    check_unreachable_length(unreachable, float(hops[apart].max(initial=0.0)))
+                hops[missing] = unreachable
+                return hops
+
+            return rows
+
+        def lengths(i: Indices, j: Indices) -> AnyArray:
+            there, back = ((A.indptr, A.indices) for A in (forward, backward))
+            return clipped_path_lengths(there, back, i, j, longest)
+
+        super().__init__(
+            forward.shape[0],
+            search(forward),
+            columns=search(backward),
+            pairs=lengths if clipped else None,
+            name=name or "path_length",
+        )
+        self.directed = directed
+        known = replace(facts("path_length"), directed=directed)
+        self.facts = replace(known, metric="no") if directed else known

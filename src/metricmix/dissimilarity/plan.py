@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.column_sources import have_similar_sizes
 from metricmix.dissimilarity.default_specs import default_specs, named_specs, used_by_default
-from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     SourceData,
@@ -22,8 +22,8 @@ from metricmix.dissimilarity.matching import (
     match_matrix,
     match_memberships,
 )
-from metricmix.dissimilarity.number_rows import have_similar_sizes
 from metricmix.dissimilarity.relation_sources import graph_from_edges
+from metricmix.dissimilarity.sources import ItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import (

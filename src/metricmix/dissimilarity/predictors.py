@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictions import check_distributions
+from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["FEWER_FOLDS", "N_FOLDS", "FittedModel", "Predicted", "Predictor", "Training"]
+__all__ = [
+    "FEWER_FOLDS",
+    "N_FOLDS",
+    "CrossFitted",
+    "FittedModel",
+    "Predicted",
+    "Predictor",
+    "TableModel",
+    "Training",
+    "check_estimator",
+    "is_regressor",
+]
 
 N_FOLDS, FEWER_FOLDS = 10, 5
 """Folds that items are cross-fitted in, and those in which settings are chosen."""
@@ -183,7 +197,11 @@ class Training:
         Equal probabilities where a class has no label in the other folds.
         """
         if self.is_numeric:
-            return held_out + self.mean_shift
+            shift = np.empty(len(self.y))  # of the mean of all targets from that of the other folds
+            for test in self.tests():
+                others = None if self.weights is None else self.weights[~test]
+                shift[test] = self.mean - np.average(self.y[~test], weights=others)
+            return held_out + shift
         p = self.full(held_out)
         for test in self.tests():
             p[test & ~np.isin(self.y, self.y[~test])] = 1.0 / self.n_classes
@@ -194,11 +212,186 @@ class Training:
         """The mean of the targets."""
         return float(np.average(self.y, weights=self.weights))
 
-    @property
-    def mean_shift(self) -> Floats:
-        """The mean of all targets less that of the targets outside the fold of each item."""
-        shift = np.empty(len(self.y))
-        for test in self.tests():
-            others = None if self.weights is None else self.weights[~test]
-            shift[test] = self.mean - np.average(self.y[~test], weights=others)
-        return shift
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted model of rows, and what its classes stand for.
+
+    Attributes
+    ----------
+    model : classifier, regressor or None
+        A classifier is fitted to class numbers 0, 1, …; None if there was one class only.
+    classes : array
+        What these numbers stand for among 0 .. C - 1; none for a regressor.
+    n_classes : int
+        C; 0 for a regressor.
+    """
+
+    model: Any
+    classes: Indices
+    n_classes: int
+
+    def predict(self, X: Any) -> Floats:
+        """Return the probabilities (m, C) of rows, 0 for classes without labels; or numbers."""
+        if not self.n_classes:
+            return np.asarray(self.model.predict(X), dtype=np.float64).ravel()
+        p = np.zeros((X.shape[0], self.n_classes))
+        if self.model is None:
+            p[:, self.classes] = 1.0
+            return p
+        name = f"predict_proba of {type(self.model).__name__}"
+        found = check_distributions(self.model.predict_proba(X), name=name)
+        if found.shape != (len(p), len(self.classes)):
+            expected = f"shape {(len(p), len(self.classes))}, a column per class"
+            raise InputError(argument=name, expected=expected, found=found.shape)
+        p[:, self.classes] = found
+        return p
+
+
+class CrossFitted(Predictor):
+    """A classifier or regressor on a table, cross-fitted.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    estimators : estimator or sequence of estimators
+        Of scikit-learn: classifiers with ``predict_proba``, or regressors. Of several, the one with
+        the highest cross-fitted accuracy or the smallest squared error is taken; among equal ones
+        the first, so list the strongest penalty first. Copies are fitted, with 0 in place of a
+        `random_state` of None: what is fitted again is the same.
+    n_folds : int
+        At most as many as a class has labels on average; for numbers at most half as many as there
+        are targets, each with small and large ones.
+    """
+
+    def __init__(self, X: Any, estimators: Any, n_folds: int = N_FOLDS) -> None:
+        several = isinstance(estimators, Sequence)
+        self.estimators = list(estimators) if several else [estimators]
+        self.is_numeric = is_regressor(self.estimators[0])
+        for estimator in self.estimators:
+            check_estimator(estimator, is_numeric=self.is_numeric)
+        self.X, self.n, self.n_folds = X, X.shape[0], n_folds
+
+    def part(self, items: Indices, n_folds: int) -> CrossFitted:
+        """Return the predictor for some rows of the table."""
+        return CrossFitted(self.X[items], self.estimators, min(n_folds, self.n_folds))
+
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
+        """Return what is predicted of all rows."""
+        tried = range(len(self.estimators)) if choice is None else [choice]
+        held_out = self.held_out(training, list(tried))
+        best = training.best(held_out)
+        values = np.empty((self.n, *training.full(held_out[best]).shape[1:]))
+        if len(training.items) < self.n:
+            values = training.full(self.of_all(training, tried[best]))
+        values[training.items] = training.judged(held_out[best])
+        return Predicted(values, tried[best])
+
+    def held_out(self, training: Training, tried: list[int]) -> Floats:
+        """Return what each estimator says of the items without their fold, (K, L, c) or (K, L)."""
+        found = np.zeros((len(tried), *training.shape(len(training.y))))
+        for test in training.tests():
+            rows = self.X[training.items[test]]
+            for k, values in zip(tried, found, strict=True):
+                values[test] = self.fitted(training, ~test, k).predict(rows)
+        return found
+
+    def of_all(self, training: Training, choice: int) -> Floats:
+        """Return what the model of all labels says of all rows, (n, c) or (n,)."""
+        return self.fitted(training, training.everyone, choice).predict(self.X)
+
+    def fitted_model(self, training: Training, choice: int | None) -> TableModel:
+        """Return the model of all labels."""
+        found = self.fitted(training, training.everyone, choice or 0)
+        numbers = found.classes
+        return TableModel(found.model, training.classes[numbers], training.n_classes)
+
+    def fitted(self, training: Training, train: AnyArray, choice: int) -> TableModel:
+        """Return an estimator fitted to some of the items, its classes numbered as they are."""
+        y, classes, c = training.y[train], np.arange(0), 0
+        if not training.is_numeric:
+            classes, y = np.unique(y, return_inverse=True)
+            c = len(training.classes)
+            if len(classes) < 2:
+                return TableModel(None, classes, c)
+        weights = None if training.weights is None else training.weights[train]
+        rows = self.X[training.items[train]]
+        if isinstance(rows, np.ndarray):
+            rows = np.ascontiguousarray(rows)  # products round differently by rows and by columns
+        model = fitted_copy(self.estimators[choice], rows, y, weights)
+        return TableModel(model, classes, c)
+
+
+def fitted_copy(estimator: Any, rows: Any, y: AnyArray, weights: Floats | None) -> Any:
+    """Return a copy of an estimator, fitted to rows, with a fixed seed."""
+    from sklearn.base import clone
+
+    model = clone(estimator)
+    open_seeds = [
+        name
+        for name, value in model.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    ]
+    if open_seeds:
+        model.set_params(**dict.fromkeys(open_seeds, 0))
+    options = {} if weights is None else weight_option(model, weights)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(rows, y, **options)
+    except ValueError as error:
+        numeric = y.dtype.kind == "f"
+        what = "targets" if numeric else f"labels of {len(np.unique(y))} classes"
+        raise InputError(
+            f"{type(estimator).__name__} cannot be fitted to {len(y)} {what} "
+            f"({' '.join(str(error).split())})",
+            argument="regressor" if numeric else "classifier",
+            remedy="label more items, or use another one",
+        ) from error
+
+
+def weight_option(estimator: Any, weights: Floats) -> dict[str, Any]:
+    """Return how `fit` of an estimator takes weights of its rows; nothing if it takes none."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    steps = getattr(estimator, "steps", None)  # a pipeline passes them to its last step
+    prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", estimator)
+    known = has_fit_parameter(last, "sample_weight")
+    return {f"{prefix}sample_weight": weights} if known else {}
+
+
+def is_regressor(model: Any) -> bool:
+    """Return whether an object is a scikit-learn regressor."""
+    if model is None or isinstance(model, type):
+        return False
+    from sklearn.base import is_regressor as found
+
+    complete = all(hasattr(model, name) for name in ("fit", "predict", "__sklearn_tags__"))
+    return bool(complete and found(model))
+
+
+def check_estimator(estimator: Any, *, is_numeric: bool = False) -> None:
+    """Raise unless an object is a classifier with class probabilities, or a regressor."""
+    if is_numeric:
+        if not is_regressor(estimator):
+            raise InputError(
+                argument="regressor",
+                expected="a scikit-learn regressor, such as Ridge()",
+                found=f"{estimator!r}",
+            )
+        return
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        found = f"the class {estimator.__name__}" if isinstance(estimator, type) else estimator
+        raise InputError(
+            argument="classifier",
+            expected="a classifier with fit and predict_proba",
+            found=f"{found!s}",
+            remedy="pass one such as LogisticRegression()",
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            argument="classifier",
+            expected="a classifier with class probabilities, predict_proba",
+            found=type(estimator).__name__,
+            remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
+        )

@@ -19,16 +19,35 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import strengths_of
+from metricmix.dissimilarity.diffusion import (
+    FLOOR,
+    RESTART,
+    LogPageRank,
+    pagerank_smoothed,
+    strengths_of,
+)
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.item_graphs import ItemGraph
-from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData
+from metricmix.dissimilarity.item_graphs import ItemGraph, solved
+from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData, TableSource
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
+from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.items.encoding import counts_of
+from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
-from metricmix.typing import AnyArray
+from metricmix.kernels.threads import blas_threads
+from metricmix.typing import AnyArray, Floats
 
-__all__ = ["Links", "RelationSource", "graph_from_edges", "links_of"]
+__all__ = [
+    "GraphRows",
+    "Links",
+    "LogWalks",
+    "RelationSource",
+    "ShareRows",
+    "graph_from_edges",
+    "links_of",
+]
 
 
 class Links(ItemGraph):
@@ -128,3 +147,159 @@ def graph_from_edges(edges: Relation, n: int, *, directed: bool) -> Graph:
     weights = np.ones(len(edges.ends)) if edges.weights is None else edges.weights
     matrix = coo_array((weights, (edges.ends[:, 0], edges.ends[:, 1])), shape=(n, n))
     return as_graph(matrix, nodes=n, weight=edges.weight, directed=directed and edges.directed)
+
+
+class LogWalks(ItemSource):
+    r""":math:`-\log(P + 10^{-6})`, P the personalised PageRank of a graph.
+
+    A new item is not part of the graph of the fit, its walks go on from its neighbours: with its
+    rows of B, :math:`P_{new} = (I - (1 - r) B_{new})^{-1} (1 - r) B_{old} P`.
+    """
+
+    def __init__(self, spec: SourceSpec, data: SourceData, graph: ItemGraph) -> None:
+        super().__init__(spec, data)
+        self.graph = graph
+
+    def by_rows(self) -> Source:
+        """Return the rows, a run of PageRank each."""
+        rank, known = LogPageRank(self.graph.operator), facts("log_pagerank")
+        return ComputedSource(self.n, rank, columns=rank, name=self.spec.name, facts=known)
+
+    def matrix(self) -> DissimilarityMatrix:
+        """Return the values of all items."""
+        rows = LogPageRank(self.graph.operator)(np.arange(self.n))
+        rows = np.minimum(rows, rows.T)  # equal but for rounding
+        return as_dissimilarity(rows, self.spec.name, facts=facts("log_pagerank"))
+
+    def cross(self, new: NewItemData, known: Any = None) -> Floats:
+        """Return the values from new items, whose walks go on from their neighbours."""
+        steps = self.graph.new_steps(new)
+        # P is symmetric, so that B_old P takes a run of PageRank per new item.
+        start = np.asarray(steps.across.T.toarray())
+        onwards = pagerank_smoothed(self.graph.operator, start, RESTART, FLOOR / 1000).T
+        share = solved(steps, RESTART, (1.0 - RESTART) * onwards)
+        return np.asarray(np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0))
+
+
+WIDE_FROM, DIRECTIONS = 1 << 26, 256
+"""Entries from which on attributes are smoothed by their leading singular vectors, and how many.
+With 256 of them, citation networks lost no accuracy (Citeseer 71.8 and 72.3 %, 71.4 and 71.6 with
+all words; Cora 80.5 and 80.1) and took half the time."""
+SINGLE_FROM = 1 << 21
+"""Entries from which on smoothed tables are kept in single precision."""
+PRECISION, SINGLE_PRECISION = 1e-8, 1e-4
+"""To which smoothed attributes are computed: far below what their distances tell."""
+
+
+class GraphRows(RelationSource, TableSource):
+    """A view of attributes along a graph, which starts from their rows at length 1.
+
+    Wide attributes are taken by their 256 leading singular vectors.
+    """
+
+    metric = "angular"
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data)
+        self.columns = spec.select_columns(data.columns)
+        self.data, self.encoding = data, data.encoding(self.columns)
+
+    def starting_rows(self, items: Items) -> Any:
+        """Return the rows of items before they are smoothed, (n, d), dense or CSR."""
+        from sklearn.preprocessing import normalize
+
+        here = items is self.items
+        return normalize(self.encoding.features if here else self.encoding.transform(items))
+
+    @cached_property
+    def narrowed(self) -> tuple[Floats, Any]:
+        """The rows before they are smoothed, (n, d), and their leading directions.
+
+        These are the 256 leading singular vectors of tables too wide to be smoothed, else None.
+        """
+        key = "start", self.starting_rows.__qualname__, tuple(c.name for c in self.columns)
+        found: tuple[Floats, Any] = self.data.once(
+            key, lambda: narrow(self.starting_rows(self.items))
+        )
+        return found
+
+    @property
+    def start(self) -> Floats:
+        """The rows of all items before they are smoothed, (n, d)."""
+        return self.narrowed[0]
+
+    def new_start(self, new: NewItemData) -> Floats:
+        """Return the rows of new items before they are smoothed, (m, d)."""
+        rows, directions = self.starting_rows(new.items), self.narrowed[1]
+        if directions is not None:
+            return np.asarray(rows @ directions)
+        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+    def smooth(self, graph: ItemGraph | None = None) -> Floats:
+        """Return the rows, smoothed by PageRank over the links, or over another graph, (n, d)."""
+        operator, single = (graph or self.links).operator, self.start.dtype == np.float32
+        precision = SINGLE_PRECISION if single else PRECISION
+        return pagerank_smoothed(operator, self.start, self.spec.restart, precision)
+
+    def step(self, rows: Floats) -> Floats:
+        """Return the rows after one step along the links."""
+        return np.asarray(self.links.operator.astype(rows.dtype, copy=False) @ rows)
+
+
+def narrow(rows: Any) -> tuple[Floats, Any]:
+    """Return a table as a dense one, and the directions that are kept of a wide one.
+
+    Distances become smaller by what the others hold; smoothing, which is linear, keeps to them.
+    """
+    directions = None
+    if rows.shape[1] > DIRECTIONS and float(np.prod(rows.shape)) > WIDE_FROM:
+        from sklearn.decomposition import TruncatedSVD
+
+        with blas_threads(1):
+            directions = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(rows).components_.T
+        rows = rows @ directions
+    table = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+    return (table.astype(np.float32) if table.size > SINGLE_FROM else table), directions
+
+
+class ShareRows(GraphRows):
+    """A view of attributes as shares of their row, of mean square 1 after they are smoothed.
+
+    Counts are taken as they are, other attributes as they are encoded.
+    """
+
+    metric = "euclidean"
+    joins_nearest = False
+
+    def starting_rows(self, items: Items) -> Any:
+        """Return the attributes of items, over the sum of their sizes."""
+        from sklearn.preprocessing import normalize
+
+        if all(column.kind == "count" for column in self.columns):
+            return normalize(counts_of(items, self.columns), norm="l1")
+        here = items is self.items
+        rows = self.encoding.features if here else self.encoding.transform(items)
+        return normalize(rows, norm="l1")
+
+    @property
+    def smoothed(self) -> Floats:
+        """The shares of all items, smoothed, (n, d)."""
+        raise NotImplementedError
+
+    def new_smoothed(self, new: NewItemData) -> Floats:
+        """Return the shares of new items, smoothed, (m, d)."""
+        raise NotImplementedError
+
+    @cached_property
+    def size(self) -> float:
+        """The root mean square length of the smoothed rows."""
+        return float(np.sqrt(np.square(self.smoothed).sum(axis=1).mean())) or 1.0
+
+    @cached_property
+    def table(self) -> Floats:
+        """The smoothed shares, of mean square 1."""
+        return self.smoothed / self.size
+
+    def new_rows(self, new: NewItemData) -> Floats:
+        """Return the smoothed shares of new items on the scale of the fit."""
+        return self.new_smoothed(new) / self.size

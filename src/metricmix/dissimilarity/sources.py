@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.matrix import SourceFacts, facts
+from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_integer, unmasked
+from metricmix.validation import unmasked
 
 if TYPE_CHECKING:
-    from metricmix.dissimilarity.item_data import ItemData
+    from metricmix.dissimilarity.stack import DissimilarityStack
 
 __all__ = [
     "ComputedSource",
     "DenseSource",
-    "GraphSource",
+    "ItemData",
     "Source",
     "Subset",
+    "data_of",
 ]
 
 VALUES_AT_ONCE = 1 << 22
@@ -247,76 +248,6 @@ class ComputedSource(Source):
         return values
 
 
-class GraphSource(ComputedSource):
-    """Path lengths of an unweighted graph, by one breadth-first search per row.
-
-    Unreachable pairs need a stated length here, since the largest finite distance of the whole
-    graph is not known without searching all of it.
-
-    Parameters
-    ----------
-    graph : graph
-        As in :func:`~metricmix.dissimilarity.path_length`; weights are ignored.
-    unreachable : float
-        Length given to pairs without a path. In an undirected graph, a row with a path more than
-        twice as long raises :class:`~metricmix.exceptions.InputError`: the triangle inequality
-        would not hold. In a directed one it is up to the caller that it does.
-    clipped : bool
-        Whether longer paths count as `unreachable` too, which is then a whole number. The length
-        of a pair is found from the surroundings of its two ends.
-    nodes, directed
-        As in :func:`~metricmix.dissimilarity.path_length`.
-    name : str, optional
-    """
-
-    def __init__(
-        self,
-        graph: Any,
-        *,
-        unreachable: float,
-        clipped: bool = False,
-        nodes: Any = None,
-        directed: bool = False,
-        name: str | None = None,
-    ) -> None:
-        from metricmix.dissimilarity.breadth_first import breadth_first, clipped_path_lengths
-        from metricmix.dissimilarity.graphs import as_graph
-        from metricmix.dissimilarity.path_length import check_unreachable_length
-
-        forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
-        backward = forward.T.tocsr() if directed else forward
-        longest = check_integer(unreachable, name="unreachable", low=1) if clipped else 0
-
-        def search(adjacency: Any) -> Callable[[Indices], AnyArray]:
-            indptr, indices = adjacency.indptr, adjacency.indices
-
-            def rows(sources: Indices) -> AnyArray:
-                hops = breadth_first(indptr, indices, sources).astype(np.float64)
-                missing = (hops < 0) | (hops > longest) if clipped else hops < 0
-                if not directed and not clipped:
-                    apart = missing.any(axis=1)
-                    check_unreachable_length(unreachable, float(hops[apart].max(initial=0.0)))
-                hops[missing] = unreachable
-                return hops
-
-            return rows
-
-        def lengths(i: Indices, j: Indices) -> AnyArray:
-            there, back = ((A.indptr, A.indices) for A in (forward, backward))
-            return clipped_path_lengths(there, back, i, j, longest)
-
-        super().__init__(
-            forward.shape[0],
-            search(forward),
-            columns=search(backward),
-            pairs=lengths if clipped else None,
-            name=name or "path_length",
-        )
-        self.directed = directed
-        known = replace(facts("path_length"), directed=directed)
-        self.facts = replace(known, metric="no") if directed else known
-
-
 class Subset(Source):
     """Some of the items of a computed source."""
 
@@ -362,3 +293,44 @@ class Subset(Source):
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise."""
         return self.source.pairs(self.items[i], self.items[j])
+
+
+@dataclass(frozen=True, eq=False)
+class ItemData:
+    """What sources were computed from, for classifiers that learn no metric.
+
+    Attributes
+    ----------
+    table : (n, d) array or CSR array, optional
+        The attributes of the items.
+    links : (n, n) CSR array, optional
+        Strengths >= 0 of the links between items, symmetric.
+    graphs : mapping of names to (n, n) CSR arrays
+        The same of each graph, if there are several.
+    complete : bool
+        Whether all sources were computed from these; False if some came from elsewhere, such as
+        precomputed matrices.
+    """
+
+    table: Any = None
+    links: Any = None
+    complete: bool = True
+    graphs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def data_of(stack: DissimilarityStack) -> ItemData | None:
+    """Return what the sources of a stack were computed from, together; None if none states it.
+
+    `complete` says whether all of them do.
+    """
+    origin = stack.origin
+    found = [] if origin is None else [source.made_from for source in origin.sources]
+    stated = list({id(data): data for data in found if data is not None}.values())
+    if not stated:
+        return None
+    return ItemData(
+        next((data.table for data in stated if data.table is not None), None),
+        next((data.links for data in stated if data.links is not None), None),
+        None not in found and all(data.complete for data in stated),
+        {name: links for data in stated for name, links in data.graphs.items()},
+    )

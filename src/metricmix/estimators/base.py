@@ -16,18 +16,18 @@ from metricmix.dissimilarity.item_ids import is_frame, table_items
 from metricmix.dissimilarity.known import item_keys
 from metricmix.dissimilarity.specs import TableSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.inputs import FeatureInput, IdInput, Input
+from metricmix.estimators.inputs import FeatureInput, IdInput, Input, PrecomputedInput, input_kind
 from metricmix.estimators.parameters import NestedParameters, StoredEstimator
-from metricmix.estimators.precomputed_input import PrecomputedInput, input_kind
 from metricmix.estimators.stored_fit import (
     FIT_PARTS,
     check_result,
     check_selection,
+    check_sources,
     check_supervised,
     checked_task,
     fit_state,
+    scales_of,
 )
-from metricmix.estimators.stored_input import check_sources, scales_of
 from metricmix.exceptions import InputError
 from metricmix.labels import check_label_order
 from metricmix.learning.candidates import Selection

@@ -19,7 +19,7 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
 from metricmix.estimators.predictor import NEW_ITEMS
 from metricmix.estimators.splitter import LabelledKFold
-from metricmix.estimators.stored_input import CHANGED
+from metricmix.estimators.stored_fit import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
 from metricmix.learning.candidates import Candidate

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.sources import ItemData
 from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import FeatureInput, Input
-from metricmix.estimators.stored_fit import FIT_PARTS, checked_transduction
-from metricmix.estimators.stored_input import CHANGED
+from metricmix.estimators.stored_fit import CHANGED, FIT_PARTS, checked_transduction
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
 from metricmix.labels import class_numbers

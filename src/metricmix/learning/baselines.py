@@ -36,10 +36,10 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, strengths_of
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.item_data import ItemData, data_of
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, deal
 from metricmix.dissimilarity.nearest_items import joined, nearest_items
+from metricmix.dissimilarity.sources import ItemData, data_of
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.sources import ItemData
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.learning.baselines import Baseline, baselines_of, item_data

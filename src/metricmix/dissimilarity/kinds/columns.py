@@ -6,10 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from metricmix.dissimilarity.column_sources import scaled_numbers, topics_of
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
-from metricmix.dissimilarity.number_rows import scaled_numbers
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.dissimilarity.topic_rows import topics_of
 from metricmix.items.columns import numbers_of
 from metricmix.items.items import Items
 from metricmix.typing import Floats

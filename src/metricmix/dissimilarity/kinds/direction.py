@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from metricmix.dissimilarity.column_sources import NumberRows, scaled_numbers, unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.number_rows import NumberRows, scaled_numbers, unit_rows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.items.items import Items
 from metricmix.typing import Floats

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from metricmix.dissimilarity.graph_rows import GraphRows
+from metricmix.dissimilarity.column_sources import unit_rows
 from metricmix.dissimilarity.item_graphs import JointGraph, near_graph
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, view_of
-from metricmix.dissimilarity.number_rows import unit_rows
+from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.typing import Floats
 

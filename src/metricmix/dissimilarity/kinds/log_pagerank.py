@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.log_walks import LogWalks
-from metricmix.dissimilarity.relation_sources import Links, links_of
+from metricmix.dissimilarity.relation_sources import Links, LogWalks, links_of
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["LinkWalks"]

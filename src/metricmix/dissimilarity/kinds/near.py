@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metricmix.dissimilarity.item_graphs import near_graph
 from metricmix.dissimilarity.item_sources import SourceData, view_of
-from metricmix.dissimilarity.log_walks import LogWalks
+from metricmix.dissimilarity.relation_sources import LogWalks
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["NearWalks"]

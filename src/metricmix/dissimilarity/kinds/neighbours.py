@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from metricmix.dissimilarity.graph_rows import GraphRows
+from metricmix.dissimilarity.column_sources import unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.number_rows import unit_rows
+from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 

@@ -13,9 +13,9 @@ from metricmix.dissimilarity.graphs import Graph
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, facts
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
-from metricmix.dissimilarity.path_length import path_length
+from metricmix.dissimilarity.path_length import GraphSource, path_length
 from metricmix.dissimilarity.relation_sources import RelationSource, graph_from_edges
-from metricmix.dissimilarity.sources import GraphSource, Source
+from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats, Indices
 

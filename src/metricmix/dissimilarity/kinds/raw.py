@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from metricmix.dissimilarity.column_sources import NumberRows
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.number_rows import NumberRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.share_rows import ShareRows
+from metricmix.dissimilarity.relation_sources import ShareRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from metricmix.dissimilarity.item_sources import NewItemData
-from metricmix.dissimilarity.share_rows import ShareRows
+from metricmix.dissimilarity.relation_sources import ShareRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 

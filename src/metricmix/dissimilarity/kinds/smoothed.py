@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from metricmix.dissimilarity.graph_rows import GraphRows
 from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from metricmix.dissimilarity.column_sources import topics_of, unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
-from metricmix.dissimilarity.number_rows import unit_rows
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.dissimilarity.topic_rows import topics_of
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 
