@@ -131,8 +131,9 @@ def test_classes_and_numbers_are_not_mixed_up() -> None:
         mm.sources_for(X, labels=items % 3, target=TRUE)
     with pytest.raises(mm.InputError, match="predict_proba"):
         mm.dissimilarity.supervised(object())
-    assert mm.dissimilarity.supervised(LogisticRegression()).for_numbers is False
-    assert mm.dissimilarity.supervised(Ridge()).for_numbers is True
+    for model, is_numeric in ((LogisticRegression(), False), (Ridge(), True)):
+        source = mm.dissimilarity.supervised(model).bind(X).supervised
+        assert source.prediction.is_numeric is is_numeric
 
 
 @pytest.mark.parametrize("bad", [[1.0, np.inf] * 30, ["a"] * 60, [1.0], np.ones((60, 2))])

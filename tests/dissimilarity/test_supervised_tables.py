@@ -114,7 +114,7 @@ def test_a_kernel_model_says_the_same_of_a_row_inside_and_outside_the_table():
     model = mm.MetricMixtureClassifier(sources(kernel), **FIXED).fit(X, KNOWN)
     source = model.stack_.sources[1]
     assert source.predicted(X[40:]) == pytest.approx(source.values[40:], abs=1e-9)
-    fold = source.relabelled(np.where(np.arange(N) < 20, Y, -1), 3)
+    fold = source.relabel(Known(np.where(np.arange(N) < 20, Y, -1), 3))
     assert fold.predicted(X[40:]) == pytest.approx(fold.values[40:], abs=1e-9)
 
 
@@ -321,11 +321,11 @@ def test_classes_with_one_label():
 
 def test_classes_missing_from_a_fold():
     source = mm.MetricMixture(sources(GaussianNB()), **PLAIN).fit(X, KNOWN).stack_.sources[1]
-    fold = source.relabelled(np.where(KNOWN == 2, -1, KNOWN), 3)
+    fold = source.relabel(Known(np.where(KNOWN == 2, -1, KNOWN), 3))
     assert fold.values.shape == (N, 3)
     assert (fold.values[:, 2] == 0).all()
     assert (fold.predicted(NEW)[:, 2] == 0).all()
-    one_class = source.relabelled(np.where(KNOWN == 1, 1, -1), 3)
+    one_class = source.relabel(Known(np.where(KNOWN == 1, 1, -1), 3))
     assert one_class.values[40:] == pytest.approx(np.eye(3)[[1] * 8])
     assert one_class.predicted(NEW) == pytest.approx(np.eye(3)[[1] * 6])
 

@@ -30,12 +30,11 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.features import GivenTable
-from metricmix.dissimilarity.item_graphs import ItemGraph
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     NewItemData,
     SourceData,
-    TableSource,
+    view_of,
 )
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.known import Known, RowPlaces
@@ -53,11 +52,12 @@ from metricmix.dissimilarity.predictors import (
     is_regressor,
 )
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
-from metricmix.dissimilarity.relation_sources import Links
+from metricmix.dissimilarity.relation_sources import Links, walked_graph
 from metricmix.dissimilarity.specs import SourceSpec, TableSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.exceptions import InputError
 from metricmix.items.items import Items
+from metricmix.items.memberships import Memberships
 from metricmix.state import NotStored
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_integer
@@ -126,10 +126,12 @@ class ModelSource(PredictionSource):
     """
 
     kernel = "linear"
+    usual_view = "metric"
 
-    def __init__(self, spec: SourceSpec, data: SourceData, base: TableSource) -> None:
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        self.base = base
+        of_groups = isinstance(data.edges, Memberships)
+        self.base = view_of(spec, data, "membership" if of_groups else self.usual_view)
 
     @property
     def links(self) -> Links | None:
@@ -169,11 +171,11 @@ class ModelSource(PredictionSource):
 
 
 class SpreadOverGraph(PredictionSource):
-    """Labels or targets spread over a graph by PageRank."""
+    """Labels or targets spread by PageRank, over a given graph or over near items."""
 
-    def __init__(self, spec: SourceSpec, data: SourceData, graph: ItemGraph) -> None:
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        self.graph = graph
+        self.graph, self.base = walked_graph(spec, data)
 
     @property
     def links(self) -> Links | None:

@@ -27,8 +27,14 @@ from metricmix.dissimilarity.diffusion import (
     strengths_of,
 )
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.item_graphs import ItemGraph, solved
-from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData, TableSource
+from metricmix.dissimilarity.item_graphs import ItemGraph, near_graph, solved
+from metricmix.dissimilarity.item_sources import (
+    ItemSource,
+    NewItemData,
+    SourceData,
+    TableSource,
+    view_of,
+)
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
 from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
@@ -47,6 +53,7 @@ __all__ = [
     "ShareRows",
     "graph_from_edges",
     "links_of",
+    "walked_graph",
 ]
 
 
@@ -127,6 +134,14 @@ def links_of(spec: SourceSpec, data: SourceData) -> Links:
     return found
 
 
+def walked_graph(spec: SourceSpec, data: SourceData) -> tuple[ItemGraph, TableSource | None]:
+    """Return the graph that walks go along: the given one, or near items by a view, and this."""
+    if spec.uses_graph:
+        return links_of(spec, data), None
+    view = view_of(spec, data, "columns")
+    return near_graph(data, view, spec.k), view
+
+
 class RelationSource(ItemSource):
     """A source computed from a graph or from memberships."""
 
@@ -156,9 +171,14 @@ class LogWalks(ItemSource):
     rows of B, :math:`P_{new} = (I - (1 - r) B_{new})^{-1} (1 - r) B_{old} P`.
     """
 
-    def __init__(self, spec: SourceSpec, data: SourceData, graph: ItemGraph) -> None:
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        self.graph = graph
+        self.graph, self.base = walked_graph(spec, data)
+
+    @property
+    def links(self) -> Links | None:
+        """The graph, if it was given."""
+        return self.graph if isinstance(self.graph, Links) else None
 
     def by_rows(self) -> Source:
         """Return the rows, a run of PageRank each."""

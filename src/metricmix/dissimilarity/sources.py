@@ -109,22 +109,13 @@ class Source(ABC):
         return Subset(self, items)
 
     def relabel(
-        self,
-        known: Known,
-        *,
-        weights: Floats | None = None,
-        folds: int | None = None,
-        keep_choice: bool = False,
+        self, known: Known, *, weights: Floats | None = None, keep_choice: bool = False
     ) -> Source:
         """Return the source for other labels: itself, unless it is supervised.
 
         Parameters as in :meth:`metricmix.dissimilarity.supervised.SupervisedSource.relabel`.
         """
         return self
-
-    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
-        """Return the source for other class numbers, or targets if `n_classes` is 0."""
-        return self.relabel(Known(codes, n_classes), keep_choice=keep_choice)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "made_from"}
@@ -258,19 +249,14 @@ class Subset(Source):
         self.supervised = source.supervised
 
     def relabel(
-        self,
-        known: Known,
-        *,
-        weights: Floats | None = None,
-        folds: int | None = None,
-        keep_choice: bool = False,
+        self, known: Known, *, weights: Floats | None = None, keep_choice: bool = False
     ) -> Source:
         """Return the source for other labels of these items; all others are unlabelled."""
         values = np.full(self.source.n, known.unknown, known.values.dtype)
         values[self.items] = known.values
         everyone = Known(values, known.n_classes, self._of_all(known.keys))
         source = self.source.relabel(
-            everyone, weights=self._of_all(weights), folds=folds, keep_choice=keep_choice
+            everyone, weights=self._of_all(weights), keep_choice=keep_choice
         )
         return self if source is self.source else Subset(source, self.items)
 

@@ -45,7 +45,7 @@ from metricmix.dissimilarity.predictors import FEWER_FOLDS, FittedModel, Predict
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import small_products
 from metricmix.state import checked_state, require, stored
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import Floats, Indices
 
 __all__ = ["SupervisedSource"]
 
@@ -165,12 +165,7 @@ class SupervisedSource(PredictedSource):
         return self.predictor is not None
 
     def relabel(
-        self,
-        known: Known,
-        *,
-        weights: Floats | None = None,
-        folds: int | None = None,
-        keep_choice: bool = False,
+        self, known: Known, *, weights: Floats | None = None, keep_choice: bool = False
     ) -> SupervisedSource:
         """Return the same source computed from other labels or targets.
 
@@ -180,8 +175,6 @@ class SupervisedSource(PredictedSource):
             Of the same n items; without keys, with those of this source.
         weights : (n,) array, optional
             How much each label counts.
-        folds : int, optional
-            Fewer folds than those of the predictor.
         keep_choice : bool
             Whether to take the model that this source has chosen among several, in five folds at
             most: what that is for, choosing other settings, needs no more.
@@ -204,22 +197,14 @@ class SupervisedSource(PredictedSource):
                 argument="sources",
                 remedy="make the stack again, and fit to it",
             )
-        if keep_choice:
-            folds = FEWER_FOLDS if folds is None else folds
         return SupervisedSource(
             self.predictor,
             str(self.name),
             known,
             weights=weights,
-            folds=folds,
+            folds=FEWER_FOLDS if keep_choice else None,
             choice=self.choice if keep_choice else None,
         )
-
-    def relabelled(
-        self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False
-    ) -> SupervisedSource:
-        """Return the source for other class numbers, or targets if `n_classes` is 0."""
-        return self.relabel(Known(codes, n_classes, self.known.keys), keep_choice=keep_choice)
 
     def part(self, items: Indices, n_folds: int) -> SupervisedSource:
         """Return the source of some items that have all the labels there are.

@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from metricmix.dissimilarity.forests import Forest
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import ModelSource, dense
 from metricmix.dissimilarity.predictors import Predictor
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["ColumnForest"]
 
@@ -26,9 +25,6 @@ __all__ = ["ColumnForest"]
 )
 class ColumnForest(ModelSource):
     """Distances between what a random forest on the encoded columns predicts."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data, view_of(spec, data, "metric"))
 
     @cached_property
     def rows(self) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import ModelSource
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["KernelModel"]
 
@@ -23,6 +22,4 @@ class KernelModel(ModelSource):
     """What a logistic or ridge regression with a Gaussian kernel predicts of two items."""
 
     kernel = "rbf"
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data, view_of(spec, data, "columns"))
+    usual_view = "columns"

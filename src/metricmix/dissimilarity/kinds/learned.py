@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import ModelSource
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["ColumnModel"]
 
@@ -21,6 +20,3 @@ __all__ = ["ColumnModel"]
 )
 class ColumnModel(ModelSource):
     """Distances between what a regression on the encoded columns, or on a view, predicts."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data, view_of(spec, data, "metric"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import ModelSource
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.items.memberships import Memberships
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["GraphModel"]
 
@@ -26,7 +24,4 @@ __all__ = ["GraphModel"]
 class GraphModel(ModelSource):
     """Distances between what a regression on smoothed attributes or memberships predicts."""
 
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        of_groups = isinstance(data.edges, Memberships)
-        usual = "membership" if of_groups else "smoothed"
-        super().__init__(spec, data, view_of(spec, data, usual))
+    usual_view = "smoothed"

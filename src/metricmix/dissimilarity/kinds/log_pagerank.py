@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData
-from metricmix.dissimilarity.relation_sources import Links, LogWalks, links_of
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.relation_sources import LogWalks
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["LinkWalks"]
 
@@ -20,12 +19,3 @@ __all__ = ["LinkWalks"]
 )
 class LinkWalks(LogWalks):
     """Minus the logarithm of personalised PageRank in a given graph."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self._links = links_of(spec, data)
-        super().__init__(spec, data, self._links)
-
-    @property
-    def links(self) -> Links:
-        """The graph."""
-        return self._links

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_graphs import near_graph
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.relation_sources import LogWalks
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["NearWalks"]
 
@@ -21,7 +19,3 @@ __all__ = ["NearWalks"]
 )
 class NearWalks(LogWalks):
     """How well chains of near items lead from one item to the other."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self.base = view_of(spec, data, "columns")
-        super().__init__(spec, data, near_graph(data, self.base, spec.k))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import SourceData
 from metricmix.dissimilarity.learned_sources import SpreadOverGraph
-from metricmix.dissimilarity.relation_sources import links_of
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["SpreadSource"]
 
@@ -23,6 +21,3 @@ __all__ = ["SpreadSource"]
 )
 class SpreadSource(SpreadOverGraph):
     """Labels or targets spread over a given graph."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data, links_of(spec, data))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_graphs import near_graph
-from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import SpreadOverGraph
-from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["SpreadNear"]
 
@@ -22,7 +20,3 @@ __all__ = ["SpreadNear"]
 )
 class SpreadNear(SpreadOverGraph):
     """Labels or targets spread over the graph of near items."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        self.base = view_of(spec, data, "columns")
-        super().__init__(spec, data, near_graph(data, self.base, spec.k))
