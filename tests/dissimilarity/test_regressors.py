@@ -133,7 +133,7 @@ def test_classes_and_numbers_are_not_mixed_up() -> None:
         mm.dissimilarity.supervised(object())
     for model, is_numeric in ((LogisticRegression(), False), (Ridge(), True)):
         source = mm.dissimilarity.supervised(model).bind(X).supervised
-        assert source.prediction.is_numeric is is_numeric
+        assert source.is_numeric is is_numeric
 
 
 @pytest.mark.parametrize("bad", [[1.0, np.inf] * 30, ["a"] * 60, [1.0], np.ones((60, 2))])

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource, check_metric_name
-from metricmix.dissimilarity.known import keys_of, row_keys
+from metricmix.dissimilarity.known import Known, keys_of, row_keys
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.sources import Source
@@ -152,7 +152,7 @@ class ItemSource(ABC):
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n), with their facts if known."""
 
-    def relabelled(self, codes: AnyArray, n_classes: int) -> ItemSource:
+    def relabel(self, known: Known) -> ItemSource:
         """Return the source for the labels of a fit: itself, unless it is supervised."""
         return self
 

@@ -59,7 +59,7 @@ from metricmix.exceptions import InputError
 from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
 from metricmix.state import NotStored
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import Floats
 from metricmix.validation import check_integer
 
 __all__ = [
@@ -83,14 +83,11 @@ class PredictionSource(ItemSource):
             "known", lambda: replace(known_of(data.items), keys=data.keys)
         )
 
-    def relabelled(self, codes: AnyArray, n_classes: int) -> ItemSource:
-        """Return the source for the labels of a fit, to which new items are compared.
-
-        Without classes, `codes` are targets.
-        """
+    def relabel(self, known: Known) -> ItemSource:
+        """Return the source for the labels of a fit, to which new items are compared."""
         other = copy(self)
         other.__dict__.pop("supervised", None)
-        other.known = Known(codes, n_classes, self.known.keys if self.known else None)
+        other.known = replace(known, keys=self.known.keys if self.known else known.keys)
         return other
 
     @cached_property

@@ -1,21 +1,18 @@
 r"""What is predicted of items, and how far apart two predictions are.
 
-Two implementations of one idea, :class:`Prediction`:
-
-============================  ====================================================================
-:class:`ClassProbabilities`   p: the Hellinger distance
-                              :math:`\sqrt{1 - \sum_c \sqrt{p_c(i)\, p_c(j)}}`, in [0, 1]
-:class:`PredictedNumbers`     f: the difference :math:`|f(i) - f(j)|`
-============================  ====================================================================
+====================  ============================================================================
+class probabilities   the Hellinger distance :math:`\sqrt{1 - \sum_c \sqrt{p_c(i)\, p_c(j)}}`, in
+                      [0, 1]
+numbers               the difference :math:`|f(i) - f(j)|`
+====================  ============================================================================
 
 Both are pseudo-metrics.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,17 +28,19 @@ from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array
 
 __all__ = [
-    "ClassProbabilities",
-    "PredictedNumbers",
     "PredictedSource",
-    "Prediction",
     "ProbabilitySource",
     "check_distributions",
-    "checked_prediction",
+    "check_predictions",
     "hellinger",
+    "is_useful",
     "prediction_differences",
+    "prepared",
+    "unknown_values",
 ]
 
+FEWEST_TARGETS = 4
+"""Known targets below which nothing is fitted."""
 STATE = {"name": str | None, "values": Floats}
 """What is stored of a source."""
 
@@ -67,151 +66,44 @@ def prediction_differences(f: Floats, g: Floats) -> Floats:
     return np.asarray(np.abs(f - g))
 
 
-class Prediction(ABC):
-    """What is predicted of n items.
+# -- what a model is fitted to, and whether it helps -----------------------------------------------
 
-    Parameters
-    ----------
-    values : (n, C) or (n,) array
-        Class probabilities, or numbers.
 
-    Attributes
-    ----------
-    is_numeric : bool
-    distance : str
-        The function that states the facts of the distance.
+def unknown_values(n: int, n_classes: int) -> Floats:
+    """Return the values of n items of which nothing is known: equal probabilities, or zeros."""
+    return np.full((n, n_classes), 1.0 / n_classes) if n_classes else np.zeros(n)
+
+
+def prepared(known: Known) -> Known | None:
+    """Return what models are fitted to, None where too little is known.
+
+    Far targets are clipped first (:func:`~metricmix.dissimilarity.ridge.moved_in`).
     """
-
-    is_numeric: ClassVar[bool]
-    distance: ClassVar[str]
-
-    def __init__(self, values: Floats) -> None:
-        self.values = values
-
-    @abstractmethod
-    def block(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances of the items i from the items j, (len(i), len(j))."""
-
-    @abstractmethod
-    def rows(self, i: Indices) -> Floats:
-        """Return the distances of the items i from all items, (len(i), n)."""
-
-    @abstractmethod
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances of pairs of items, (len(i),)."""
-
-    @abstractmethod
-    def cross(self, values: Floats) -> Floats:
-        """Return the distances from m items with other values, (m, n)."""
-
-    @staticmethod
-    @abstractmethod
-    def unknown(n: int, n_classes: int) -> Floats:
-        """Return the values of n items of which nothing is known: all the same."""
-
-    @staticmethod
-    @abstractmethod
-    def prepared(known: Known) -> Known | None:
-        """Return what models are fitted to, None where too little is known."""
-
-    @staticmethod
-    @abstractmethod
-    def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:
-        """Return whether cross-fitted values say more than the same of all items."""
-
-
-class ClassProbabilities(Prediction):
-    """Class probabilities (n, C), by their Hellinger distance."""
-
-    is_numeric = False
-    distance = "hellinger"
-
-    def __init__(self, values: Floats) -> None:
-        super().__init__(np.maximum(values, 0.0))
-        self._distances = FeatureRows(np.sqrt(self.values / 2.0), "euclidean", {})
-
-    def block(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances of the items i from the items j."""
-        return self._distances.between(i, j)
-
-    def rows(self, i: Indices) -> Floats:
-        """Return the distances of the items i from all items."""
-        return self._distances.rows(i)
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances of pairs of items."""
-        return self._distances.pairs(i, j)
-
-    def cross(self, values: Floats) -> Floats:
-        """Return the distances from m items with other probabilities."""
-        return self._distances.cross(np.sqrt(values / 2.0))
-
-    @staticmethod
-    def unknown(n: int, n_classes: int) -> Floats:
-        """Return equal probabilities."""
-        return np.full((n, n_classes), 1.0 / n_classes)
-
-    @staticmethod
-    def prepared(known: Known) -> Known | None:
-        """Return the labels, if there are any."""
+    if not known.is_numeric:
         return known if known.mask.any() else None
+    if len(known.items) < FEWEST_TARGETS:
+        return None
+    values = known.values.copy()
+    values[known.items] = moved_in(known.y)
+    return known.with_values(values)
 
-    @staticmethod
-    def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:
-        """Return True: weights are learned by how well probabilities tell classes apart."""
-        return True
 
+def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:
+    """Return whether cross-fitted values say more than the same of all items.
 
-class PredictedNumbers(Prediction):
-    """Numbers (n,), by their differences.
-
-    A regressor whose held-out numbers are worse than the mean is not useful. Far targets are
-    clipped first (:func:`~metricmix.dissimilarity.ridge.moved_in`).
+    Class probabilities always do: weights are learned by how well they tell classes apart. Numbers
+    do if those of held-out items are nearer to the targets than their mean is.
     """
+    if not known.is_numeric:
+        return True
+    y, own = known.y, None if weights is None else weights[known.items]
+    errors = np.square(values[known.items] - y)
+    spread = np.square(y - np.average(y, weights=own))
+    smaller = np.average(errors, weights=own) < np.average(spread, weights=own)
+    return bool(smaller and np.isfinite(values).all())
 
-    is_numeric = True
-    distance = "prediction_differences"
-    fewest = 4
-    """Known targets below which nothing is fitted."""
 
-    def block(self, i: Indices, j: Indices) -> Floats:
-        """Return the differences of the items i from the items j."""
-        return np.abs(self.values[i][:, None] - self.values[j])
-
-    def rows(self, i: Indices) -> Floats:
-        """Return the differences of the items i from all items."""
-        return np.abs(self.values[i][:, None] - self.values)
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return the differences of pairs of items."""
-        return np.abs(self.values[i] - self.values[j])
-
-    def cross(self, values: Floats) -> Floats:
-        """Return the differences from m items with other numbers."""
-        return np.abs(values[:, None] - self.values)
-
-    @staticmethod
-    def unknown(n: int, n_classes: int) -> Floats:
-        """Return zeros."""
-        return np.zeros(n)
-
-    @staticmethod
-    def prepared(known: Known) -> Known | None:
-        """Return the targets, far ones clipped."""
-        if len(known.items) < PredictedNumbers.fewest:
-            return None
-        values = known.values.copy()
-        values[known.items] = moved_in(known.y)
-        return known.with_values(values)
-
-    @staticmethod
-    def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:
-        """Return whether held-out numbers are nearer to the targets than their mean is."""
-        y, own = known.y, None if weights is None else weights[known.items]
-        errors = np.square(values[known.items] - y)
-        spread = np.square(y - np.average(y, weights=own))
-        smaller = np.average(errors, weights=own) < np.average(spread, weights=own)
-        return bool(smaller and np.isfinite(values).all())
+# -- sources ---------------------------------------------------------------------------------------
 
 
 @stored("PredictedSource")
@@ -220,23 +112,28 @@ class PredictedSource(Source):
 
     Parameters
     ----------
-    prediction : Prediction
+    values : (n, C) or (n,) array
+        Class probabilities, or numbers.
     name : str or None
+
+    Attributes
+    ----------
+    is_numeric : bool
+        Whether numbers are predicted.
     """
 
-    def __init__(self, prediction: Prediction, name: str | None) -> None:
-        self.prediction, self.name = prediction, name
-        self.n = len(prediction.values)
-        self.facts = facts(prediction.distance)
-
-    @property
-    def values(self) -> Floats:
-        """Class probabilities (n, C), or numbers (n,)."""
-        return self.prediction.values
+    def __init__(self, values: Floats, name: str | None) -> None:
+        self.name, self.n, self.is_numeric = name, len(values), values.ndim == 1
+        self.facts = facts("prediction_differences" if self.is_numeric else "hellinger")
+        self.values = values if self.is_numeric else np.maximum(values, 0.0)
+        if not self.is_numeric:
+            self._distances = FeatureRows(np.sqrt(self.values / 2.0), "euclidean", {})
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""
-        return self.prediction.rows(indices)
+        if self.is_numeric:
+            return np.abs(self.values[indices][:, None] - self.values)
+        return self._distances.rows(indices)
 
     def columns(self, indices: Indices) -> Floats:
         """Return the same: the distance is symmetric."""
@@ -244,15 +141,21 @@ class PredictedSource(Source):
 
     def block(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[np.ix_(i, j)]``."""
-        return self.prediction.block(i, j)
+        if self.is_numeric:
+            return np.abs(self.values[i][:, None] - self.values[j])
+        return self._distances.between(i, j)
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise."""
-        return self.prediction.pairs(i, j)
+        if self.is_numeric:
+            return np.abs(self.values[i] - self.values[j])
+        return self._distances.pairs(i, j)
 
     def cross(self, values: Floats) -> Floats:
         """Return the distances from m items with other values, (m, n)."""
-        return self.prediction.cross(values)
+        if self.is_numeric:
+            return np.abs(values[:, None] - self.values)
+        return self._distances.cross(np.sqrt(values / 2.0))
 
     def to_state(self) -> dict[str, Any]:
         """Return the predictions."""
@@ -262,12 +165,11 @@ class PredictedSource(Source):
     def from_state(cls, state: Mapping[str, Any]) -> PredictedSource:
         """Return the source of stored predictions."""
         name, values = checked_state(state, STATE, "a source").values()
-        return PredictedSource(checked_prediction(values, name), name)
+        return PredictedSource(check_predictions(values, name), name)
 
     def extended(self, values: Floats) -> PredictedSource:
         """Return the source with more items, of given values."""
-        everyone = np.concatenate([self.values, values])
-        return PredictedSource(type(self.prediction)(everyone), self.name)
+        return PredictedSource(np.concatenate([self.values, values]), self.name)
 
 
 @stored("ProbabilitySource")
@@ -301,7 +203,7 @@ class ProbabilitySource(PredictedSource):
 
     def __init__(self, probabilities: ArrayLike, *, name: str | None = "probabilities") -> None:
         table = check_distributions(probabilities, name="probabilities")
-        super().__init__(ClassProbabilities(table), name)
+        super().__init__(table, name)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ProbabilitySource:
@@ -310,13 +212,13 @@ class ProbabilitySource(PredictedSource):
         return cls(values, name=name)
 
 
-def checked_prediction(values: Floats, name: str | None) -> Prediction:
+def check_predictions(values: Floats, name: str | None) -> Floats:
     """Return predictions that a file holds: rows that are distributions, or finite numbers."""
     if values.ndim == 2:
-        return ClassProbabilities(check_distributions(values, name=f"probabilities of {name!r}"))
+        return check_distributions(values, name=f"probabilities of {name!r}")
     sound = values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all())
     require(sound, f"expected a prediction for every item, of source {name!r}")
-    return PredictedNumbers(values)
+    return values
 
 
 def check_distributions(probabilities: Any, *, name: str) -> Floats:

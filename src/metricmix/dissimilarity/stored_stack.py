@@ -290,7 +290,7 @@ def predictions_of(source: Source) -> PredictedSource | None:
     if isinstance(whole, SupervisedSource):
         known, constant = whole.known.take(source.items), whole.is_constant
         return SupervisedSource.restored(name, values, known, is_constant=constant)
-    return PredictedSource(type(whole.prediction)(values), name)
+    return PredictedSource(values, name)
 
 
 def rows_of(source: Source, rows: Indices) -> PendingArray:

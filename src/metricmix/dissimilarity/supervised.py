@@ -35,11 +35,11 @@ import numpy as np
 
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import (
-    ClassProbabilities,
-    PredictedNumbers,
     PredictedSource,
-    Prediction,
-    checked_prediction,
+    check_predictions,
+    is_useful,
+    prepared,
+    unknown_values,
 )
 from metricmix.dissimilarity.predictors import FEWER_FOLDS, FittedModel, Predictor
 from metricmix.exceptions import InputError
@@ -95,16 +95,15 @@ class SupervisedSource(PredictedSource):
             known = Known(np.full(predictor.n, np.nan if numeric else -1), int(not numeric))
         self.predictor: Predictor | None = predictor
         self.known, self.weights, self.choice = known, weights, choice
-        kind, prepared = self._kind, self._kind.prepared(known)
-        values = kind.unknown(known.n, known.n_classes)
+        values, training = unknown_values(known.n, known.n_classes), prepared(known)
         self.is_constant = True
-        if prepared is not None:
-            with small_products(len(prepared.items)):
-                found = predictor.predict(prepared, weights, n_folds=folds, choice=choice)
+        if training is not None:
+            with small_products(len(training.items)):
+                found = predictor.predict(training, weights, n_folds=folds, choice=choice)
             self.choice = found.choice
-            self.is_constant = not kind.is_useful(found.values, prepared, weights)
+            self.is_constant = not is_useful(found.values, training, weights)
             values = values if self.is_constant else found.values
-        super().__init__(kind(values), name)
+        super().__init__(values, name)
 
     @classmethod
     def restored(
@@ -124,7 +123,7 @@ class SupervisedSource(PredictedSource):
         source = cls.__new__(cls)
         source.predictor, source.known, source.weights = predictor, known, None
         source.choice, source.is_constant = choice, is_constant
-        PredictedSource.__init__(source, source._kind(values), name)
+        PredictedSource.__init__(source, values, name)
         return source
 
     def to_state(self) -> dict[str, Any]:
@@ -148,16 +147,12 @@ class SupervisedSource(PredictedSource):
             "is_constant": bool,
         }
         name, values, known, choice, is_constant = checked_state(state, table, "a source").values()
-        found = checked_prediction(values, name)
-        sound = len(values) == known.n and found.is_numeric == known.is_numeric
+        check_predictions(values, name)
+        sound = len(values) == known.n and (values.ndim == 1) == known.is_numeric
         sound = sound and (known.is_numeric or values.shape[1] == known.n_classes)
         sound = sound and (choice is None or choice >= 0)
         require(sound, f"expected the labels that source {name!r} is computed from")
         return cls.restored(name, values, known, choice=choice, is_constant=is_constant)
-
-    @property
-    def _kind(self) -> type[Prediction]:
-        return PredictedNumbers if self.known.is_numeric else ClassProbabilities
 
     @property
     def can_relabel(self) -> bool:
@@ -179,8 +174,8 @@ class SupervisedSource(PredictedSource):
             Whether to take the model that this source has chosen among several, in five folds at
             most: what that is for, choosing other settings, needs no more.
         """
-        if known.is_numeric != self.prediction.is_numeric:
-            here, there = ("numbers", "classes")[:: 1 if self.prediction.is_numeric else -1]
+        if known.is_numeric != self.is_numeric:
+            here, there = ("numbers", "classes")[:: 1 if self.is_numeric else -1]
             raise InputError(
                 f"source {self.name!r} predicts {here}, and there are {there} to predict",
                 argument="sources",
@@ -224,20 +219,20 @@ class SupervisedSource(PredictedSource):
     @cached_property
     def model(self) -> FittedModel:
         """The model of all labels, for new items; fitted when it is first asked for."""
-        prepared = self._kind.prepared(self.known)
-        if self.predictor is None or prepared is None:
+        training = prepared(self.known)
+        if self.predictor is None or training is None:
             raise InputError(
                 f"source {self.name!r} has predictions for the items of the fit only",
                 argument="X",
                 remedy="fit it to a feature table",
             )
-        with small_products(len(prepared.items)):
-            return self.predictor.model(prepared, self.weights, choice=self.choice)
+        with small_products(len(training.items)):
+            return self.predictor.model(training, self.weights, choice=self.choice)
 
     def predicted(self, X: Any) -> Floats:
         """Return what is predicted of new rows X, (m, C) or (m,)."""
         if self.is_constant:
-            return self._kind.unknown(X.shape[0], self.known.n_classes)
+            return unknown_values(X.shape[0], self.known.n_classes)
         return self.model.predict(X)
 
 

@@ -125,7 +125,7 @@ class StoredInput:
         parts = zip(stack.names, opened.sources, stack.sources, first, strict=True)
         for name, source, held, expected in parts:
             if isinstance(source, SupervisedTable):
-                check_predictions(source, held)
+                join_predictions(source, held)
             row = source.cross(X[:1], held)[0]
             if isinstance(source, NeighbourPaths):  # differs where more than k are equal
                 continue
@@ -136,7 +136,7 @@ class StoredInput:
         return opened
 
 
-def check_predictions(made: SupervisedTable, held: Source) -> None:
+def join_predictions(made: SupervisedTable, held: Source) -> None:
     """Raise unless stored predictions are those of a source, and give it what fits them again."""
     message = f"expected source {made.spec.name!r} to be made as 'sources' says"
     require(isinstance(held, PredictedSource), message)
@@ -150,7 +150,7 @@ def check_predictions(made: SupervisedTable, held: Source) -> None:
     assert isinstance(held, SupervisedSource)
     if isinstance(made.classifier, NotStored):
         return
-    fits = made.predictor.is_numeric == held.prediction.is_numeric
+    fits = made.predictor.is_numeric == held.is_numeric
     require(fits and held.choice in (None, 0), message)
     held.predictor = made.predictor
 

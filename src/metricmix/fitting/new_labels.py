@@ -51,7 +51,7 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
     kept, _ = without_unneeded(model, kept, new)
     metric, known = model.metric_, model.known_
     stack = metric.whole.stack
-    sources = tuple(source.relabelled(known.values, known.n_classes) for source in kept.sources)
+    sources = tuple(source.relabel(known) for source in kept.sources)
     kept = replace(kept, sources=sources)
     shares = known_shares(sources, new)
     if stack.edges is not None:

@@ -148,7 +148,7 @@ class EdgePhrases:
         name, whole = stack.names[r], stack.origin
         file, source = self._files.get(name), None if whole is None else whole.sources[r]
         if isinstance(source, PredictedSource):
-            if source.prediction.is_numeric:
+            if source.is_numeric:
                 first, second = (f"{source.values[k]:.4g}" for k in (i, j))
                 return [self._prediction(name, file, first, second, numbers=True)]
             codes = source.values[[i, j]].argmax(axis=1).tolist()

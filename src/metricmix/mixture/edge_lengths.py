@@ -424,7 +424,7 @@ def largest_value(source: Source) -> float:
     """Return the largest value of a source in memory, or of predictions; 1 for others."""
     if isinstance(source, EdgeSource):
         return float(source.values.max(initial=0.0))
-    if isinstance(source, PredictedSource) and source.prediction.is_numeric:
+    if isinstance(source, PredictedSource) and source.is_numeric:
         return float(np.ptp(source.values))
     return float(source.matrix.max()) if isinstance(source, DenseSource) else 1.0
 

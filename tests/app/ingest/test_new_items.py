@@ -21,6 +21,7 @@ from metricmix.app.ingest import (
     save_inputs,
 )
 from metricmix.app.ingest.given_files import join
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.items.in_memory import as_items
@@ -78,7 +79,7 @@ def attach(folder, **options):
     new, reports = read_new_items(inputs, folder / "new.csv", **options)
     stack = joined.stack
     codes = np.array(["xyz".index(label) for label in joined.items.labels])
-    sources = [source.relabelled(codes, 3) for source in inputs.sources]
+    sources = [source.relabel(Known(codes, 3)) for source in inputs.sources]
     rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in sources}
     return joined, new, reports, rows
 

@@ -234,7 +234,7 @@ def test_classifiers_are_fitted_again_for_new_items(shop, tmp_path) -> None:
     for name in stack.supervised:
         held = stack.sources[names.index(name)]
         assert held.predictor is None
-        again = inputs.sources[names.index(name)].relabelled(run.model.known_.values, 3)
+        again = inputs.sources[names.index(name)].relabel(run.model.known_)
         np.testing.assert_allclose(again.supervised.values, held.values, atol=1e-9)
         p = again.new_values(new)
         assert p.shape == (6, 3)

@@ -214,7 +214,7 @@ def test_new_items_get_what_regressors_say(town: Path, fitted: Any) -> None:
     (town / "links.csv").write_text("source,target\nh59,h60\nh60,h61\nh5,h62\n")
     links = parse_edges(f"street={town / 'links.csv'}")
     new, _ = read_new_items(kept, town / "new.csv", edges=[links])
-    fits = {s.spec.name: s.relabelled(run.model.known_.values, 0) for s in kept.sources}
+    fits = {s.spec.name: s.relabel(run.model.known_) for s in kept.sources}
     learned = fits["learned"].cross(new, None)
     together = (town / "houses.csv").read_text() + "".join(
         line.rpartition(",")[0] + ",\n" for line in (town / "new.csv").read_text().splitlines()[1:]
@@ -245,9 +245,7 @@ def test_a_row_of_the_fit_gets_the_number_that_it_has(town: Path, fitted: Any) -
     kept = run.inputs()
     new, _ = read_new_items(kept, town / "again.csv")
     for name in ("learned", "forest"):
-        source = next(s for s in kept.sources if s.spec.name == name).relabelled(
-            run.model.known_.values, 0
-        )
+        source = next(s for s in kept.sources if s.spec.name == name).relabel(run.model.known_)
         assert source.new_values(new) == pytest.approx(source.supervised.values)
         assert np.diag(source.cross(new, None)) == pytest.approx(np.zeros(60))
         stack = run.model._input.stack
