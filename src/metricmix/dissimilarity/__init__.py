@@ -1,4 +1,15 @@
-"""From raw data to dissimilarities: features, graphs, and the stack that holds them."""
+"""From raw data to dissimilarities: features, graphs, and the stack that holds them.
+
+A source has three states:
+
+1. *Specified*, without data (:mod:`~metricmix.dissimilarity.specs`): a kind with the columns, graph
+   or matrix of items that it is computed from, or a function of a feature table that is given
+   later.
+2. *Bound* to items or to a table (:mod:`~metricmix.dissimilarity.item_sources`): it gives the
+   dissimilarities of all items, the nearest ones, and those from new items to all.
+3. *In a stack* (:mod:`~metricmix.dissimilarity.sources`): rows, blocks and pairs alone, which is
+   all that learning needs.
+"""
 
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for

@@ -1,4 +1,4 @@
-"""Views of columns: numbers in their own units, topics of texts and counts."""
+"""Sources computed from columns: encoded ones, numbers in their own units, topics of texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_sources import SourceData, TableSource
+from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.columns import CUT, NUMERIC, Column, centre_and_spread, is_block
@@ -17,6 +17,7 @@ from metricmix.items.items import Items
 from metricmix.typing import Floats
 
 __all__ = [
+    "ColumnSource",
     "NumberRows",
     "Topics",
     "far_limits",
@@ -29,6 +30,24 @@ __all__ = [
 
 FAR = 13.5
 """Spreads at which columns in their own units are cut off: ten times the quartiles' distance."""
+
+
+class ColumnSource(TableSource):
+    """Distances of encoded columns."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data)
+        self.columns, self.metric = spec.select_columns(data.columns), spec.metric
+        self.encoding = data.encoding(self.columns)
+
+    @property
+    def table(self) -> Any:
+        """The encoded columns."""
+        return self.encoding.features
+
+    def new_rows(self, new: NewItemData) -> Any:
+        """Return the encoded columns of new items."""
+        return self.encoding.transform(new.items)
 
 
 class NumberRows(TableSource):

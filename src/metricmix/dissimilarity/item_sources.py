@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from metricmix.dissimilarity.relation_sources import Links
 
 __all__ = [
-    "ColumnSource",
     "ItemSource",
     "NewItemData",
     "SourceData",
@@ -270,24 +269,6 @@ class TableSource(ItemSource):
     def cross(self, new: Any, known: Any = None) -> Floats:
         """Return the distances from the rows of new items."""
         return np.asarray(self.distances.cross(self.new_rows(new)))
-
-
-class ColumnSource(TableSource):
-    """Distances of encoded columns."""
-
-    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data)
-        self.columns, self.metric = spec.select_columns(data.columns), spec.metric
-        self.encoding = data.encoding(self.columns)
-
-    @property
-    def table(self) -> Any:
-        """The encoded columns."""
-        return self.encoding.features
-
-    def new_rows(self, new: NewItemData) -> Any:
-        """Return the encoded columns of new items."""
-        return self.encoding.transform(new.items)
 
 
 LITTLE = 0.5

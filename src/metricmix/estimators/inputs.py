@@ -139,12 +139,12 @@ class FeatureInput(Input):
             row = X[k : k + 1]
             is_dense = isinstance(self.X, np.ndarray)
             table = np.vstack([self.X, row]) if is_dense else vstack([self.X, row], format="csr")
-            pairs = zip(self.sources, self.stack.sources, strict=True)
+            parts = zip(self.specs, self.sources, self.stack.sources, strict=True)
             values = [
                 held.extended(one.new_values(row, held))
                 if isinstance(one, SupervisedTable) and isinstance(held, PredictedSource)
-                else one.spec.bind(table).matrix()
-                for one, held in pairs
+                else spec.bind(table).matrix()
+                for spec, one, held in parts
             ]
             yield DissimilarityStack(values, self.stack.names, scaling=self.stack.scales)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from metricmix.dissimilarity.item_sources import ColumnSource, NewItemData
+from metricmix.dissimilarity.column_sources import ColumnSource
+from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.neighbour_paths import NeighbourPaths, knn_path_length
 from metricmix.dissimilarity.specs import KINDS

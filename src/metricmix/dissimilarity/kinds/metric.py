@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metricmix.dissimilarity.item_sources import ColumnSource
+from metricmix.dissimilarity.column_sources import ColumnSource
 from metricmix.dissimilarity.specs import KINDS
 
 __all__ = ["ColumnDistance"]
