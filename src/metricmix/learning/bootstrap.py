@@ -31,7 +31,7 @@ from metricmix.learning.refits import RefitPlan, refits
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives import names as objective_names
-from metricmix.solvers.progress import progress_bar
+from metricmix.solvers.result import progress_bar
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number, check_random_state
 
