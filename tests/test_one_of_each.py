@@ -35,7 +35,7 @@ THINGS = (
     Thing("labels or targets", r"class (Known|Targets?Of\w+)", "dissimilarity/known.py:Known"),
     Thing("dealing of folds", r"def _?deal\w*", "dissimilarity/known.py:deal"),
     Thing("task protocol", r"class \w*Task", "learning/task.py:Task"),
-    Thing("options of a fit", r"class (|Fit|Learn\w*)Options", "learning/options.py:Options"),
+    Thing("options of a fit", r"class (|Fit|Learn\w*)Options", "learning/learned.py:Options"),
     Thing("learning", r"def _?learn\w*", "learning/learn.py:learn"),
     Thing("what was learned", r"class Learned\w*", "learning/learned.py:Learned"),
     Thing("refit", r"def (_?refit(ted)?|relearn\w*|fold_scores)", "learning/refits.py:refit"),

@@ -24,7 +24,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
 from metricmix.labels import as_labels, is_unlabelled, plain_labels
 from metricmix.learning.candidates import Candidate
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit
 from metricmix.learning.rules import KNearest, Rule, as_rule
 from metricmix.learning.selection import fit

@@ -25,8 +25,7 @@ import numpy as np
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import Options, seed_of
+from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.refits import RefitPlan, refits
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture

@@ -22,8 +22,7 @@ from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarni
 from metricmix.kernels.blocks import map_tasks
 from metricmix.kernels.threads import small_products
 from metricmix.learning.learn import learn
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Learned, Options
 from metricmix.learning.rules import FittedRule, Rule, Spreading
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
