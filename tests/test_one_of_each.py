@@ -43,9 +43,9 @@ THINGS = (
     Thing(
         "rule",
         r"class \w*Rule",
-        "learning/rules/base.py:FittedRule, learning/rules/base.py:Rule",
+        "learning/rules/rule.py:FittedRule, learning/rules/rule.py:Rule",
     ),
-    Thing("rule by name", r"def as_\w*rule", "learning/rules/base.py:as_rule"),
+    Thing("rule by name", r"def as_\w*rule", "learning/rules/rule.py:as_rule"),
     Thing("selection", r"class \w*Selection", "learning/candidates.py:Selection"),
     Thing("selecting", r"def select(_for_\w+)?", "learning/selection.py:select"),
     Thing("comparison", r"class \w*Comparison", "learning/verdict.py:Comparison"),

@@ -11,7 +11,7 @@ from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.learning.candidates import Selection
 from metricmix.learning.explanation import Explanation
 from metricmix.learning.findings import MetricFinding
-from metricmix.learning.network import Network
+from metricmix.learning.network_fit import Network
 from metricmix.learning.rules import (
     ClassMean,
     KernelRidge,

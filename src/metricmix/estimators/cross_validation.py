@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,9 +14,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.known import Known, deal
-from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
+from metricmix.estimators.mixture_estimator import (
+    MixtureEstimator,
+    discard_previous_fit,
+    known_items,
+)
 from metricmix.estimators.predictor import NEW_ITEMS
 from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError
@@ -183,8 +186,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
             opened = self._open(X, y, options)
             task, values = Classes.encode(y, type(self).__name__)
             known, settings = known_items(opened, task, values), self._settings()
-            trials = partial(scores_of_fold, opened, task, options, settings)
-            scores = list(map_tasks(call, trials, self._folds(X, values, known, opened)))
+            shared, folds = (opened, task, options, settings), self._folds(X, values, known, opened)
+            scores = list(map_tasks(scores_of_fold, shared, folds))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.best_params_ = settings[self.best_index_]
@@ -292,24 +295,14 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return replace(found, how=f"{found.how}; {TUNED}")
 
 
-def call(trials: Any, fold: tuple[Known, Known]) -> tuple[Floats, Floats]:
-    """Return the scores of a fold."""
-    scores: tuple[Floats, Floats] = trials(*fold)
-    return scores
-
-
 def scores_of_fold(
-    opened: Input,
-    task: Classes,
-    options: Options,
-    settings: list[dict[str, Any]],
-    known: Known,
-    held_out: Known,
+    shared: tuple[Input, Classes, Options, list[dict[str, Any]]], fold: tuple[Known, Known]
 ) -> tuple[Floats, Floats]:
     """Return the accuracy (S,) and the log loss (S,) of all settings on what a fold holds out.
 
     Weights are learned once per (beta, rho), each from those of the larger rho before.
     """
+    (opened, task, options, settings), (known, held_out) = shared, fold
     test = held_out.items
     if len(test) == 0:
         raise InputError(

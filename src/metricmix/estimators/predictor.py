@@ -12,8 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.known import Known
-from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import FeatureInput, Input
+from metricmix.estimators.mixture_estimator import (
+    MixtureEstimator,
+    discard_previous_fit,
+    known_items,
+)
 from metricmix.estimators.stored_fit import FIT_PARTS, checked_transduction
 from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError

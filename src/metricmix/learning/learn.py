@@ -28,9 +28,9 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning, warn_caller
 from metricmix.kernels.threads import blas_threads
 from metricmix.learning.learned import Learned, Options, seed_of
-from metricmix.learning.network import fit_network
+from metricmix.learning.network_fit import fit_network
 from metricmix.learning.rules import ClassMean, FittedRule
-from metricmix.learning.rules.base import softmax
+from metricmix.learning.rules.rule import softmax
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture

@@ -15,7 +15,7 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.threads import effective_threads
-from metricmix.learning.network import Network, as_network
+from metricmix.learning.network_fit import Network, as_network
 from metricmix.learning.rules import FittedRule
 from metricmix.learning.task import Classes, Task
 from metricmix.mixture.edge_lengths import EdgeLengths
