@@ -326,7 +326,7 @@ def test_many_distances_to_labels_are_in_single_precision(
     d = mm.path_metric(stack, model.mixture_)[:, Y >= 0]
     agree(model.learned_.rule.distances[0], d)
     monkeypatch.setattr("metricmix.paths.trees.closure_pays", lambda lengths, roots: False)
-    monkeypatch.setattr("metricmix.learning.rules.base.SINGLE_BEYOND", N)
+    monkeypatch.setattr("metricmix.learning.rules.rule.SINGLE_BEYOND", N)
     monkeypatch.setattr("metricmix.learning.rules.class_mean.ROWS_AT_ONCE", 7)
     monkeypatch.setattr("metricmix.learning.rules.logistic.ROWS_AT_ONCE", 7)
     again = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)

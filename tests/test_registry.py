@@ -18,7 +18,7 @@ from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.nearness.norms.norm import NORMS
-from metricmix.objectives.named import OBJECTIVES
+from metricmix.objectives.base import OBJECTIVES
 from metricmix.registry import Registry, declared
 from metricmix.solvers.minimize import METHODS
 

@@ -11,7 +11,7 @@ from fuzz.cases import Area, Instance, ask
 from fuzz.instances import chance, labels, lengths, pick, size
 from metricmix.mixture import edge_lengths
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected_problem import UnprojectedProblem
+from metricmix.solvers.unprojected import UnprojectedProblem
 
 mm: Any = metricmix  # its arguments are known at run time only
 

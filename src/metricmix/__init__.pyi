@@ -20,13 +20,13 @@ from metricmix.dissimilarity.default_sources import sources_for as sources_for
 from metricmix.dissimilarity.edge_stack import EdgeStack as EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack as DissimilarityStack
 from metricmix.estimators.classifier import MetricMixtureClassifier as MetricMixtureClassifier
+from metricmix.estimators.cross_validation import LabelledKFold as LabelledKFold
 from metricmix.estimators.cross_validation import (
     MetricMixtureClassifierCV as MetricMixtureClassifierCV,
 )
 from metricmix.estimators.metric_mixture import MetricMixture as MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair as MetricRepair
 from metricmix.estimators.regressor import MetricMixtureRegressor as MetricMixtureRegressor
-from metricmix.estimators.splitter import LabelledKFold as LabelledKFold
 from metricmix.exceptions import CheckpointError as CheckpointError
 from metricmix.exceptions import ClusterError as ClusterError
 from metricmix.exceptions import ConvergenceWarning as ConvergenceWarning

@@ -81,7 +81,7 @@ class Registry(Mapping[str, T]):
 
     Examples
     --------
-    >>> from metricmix.objectives.named import OBJECTIVES
+    >>> from metricmix.objectives.base import OBJECTIVES
     >>> OBJECTIVES["class-means"].__name__
     'ClassMeans'
     >>> OBJECTIVES.names(numeric=True)

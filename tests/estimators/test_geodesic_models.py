@@ -174,7 +174,7 @@ def test_auto_asks_for_two_standard_errors() -> None:
 
 
 def test_auto_is_skipped_beyond_a_number_of_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 100)
+    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 100)
     model = mm.MetricMixtureClassifier(SOURCES, geodesic="auto", rule="nearest").fit(X, KNOWN)
     assert model.selection_.best.geodesic is None
     assert any(

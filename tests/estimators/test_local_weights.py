@@ -12,7 +12,7 @@ import metricmix as mm
 from metricmix.dissimilarity.known import Known
 from metricmix.learning import learn
 from metricmix.learning.candidates import candidates_of
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.task import Classes
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
@@ -240,10 +240,10 @@ def test_it_is_a_candidate_of_the_default_choice():
 
 
 def test_it_is_named_where_it_is_not_compared(monkeypatch):
-    monkeypatch.setattr("metricmix.learning.selection.Trials.is_large", lambda self, one: one.local)
+    monkeypatch.setattr("metricmix.learning.selection.LOCAL_UP_TO", 0)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
-    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
 

@@ -13,7 +13,7 @@ from metricmix.estimators import (
     MetricMixtureClassifierCV,
     MetricMixtureRegressor,
 )
-from metricmix.estimators.splitter import LabelledKFold
+from metricmix.estimators.cross_validation import LabelledKFold
 from metricmix.learning.rules import CLASS_RULES, KNearest
 from reference.models import classifier
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import metricmix as mm
 from metricmix.dissimilarity import EdgeSet
 from metricmix.exceptions import InputError
-from metricmix.learning import class_scores
+from metricmix.learning import label_paths
 from metricmix.learning.rules import ClassMean
 from reference.instances import random_sources
 from reference.models import classifier
@@ -153,7 +153,7 @@ def test_an_objective_of_ones_own_holds_the_label_out_of_the_rule():
 @pytest.mark.parametrize("most", [500, 5])
 @pytest.mark.parametrize("directed", [False, True])
 def test_class_scores_add_up(monkeypatch, directed, most):
-    monkeypatch.setattr(class_scores, "LABELS_BY_SOURCE", most)
+    monkeypatch.setattr(label_paths, "LABELS_BY_SOURCE", most)
     model = fitted_by_class_means(directed)
     for i in range(N):
         found = model.explain(i)

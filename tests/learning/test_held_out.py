@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -103,74 +102,6 @@ def test_an_objective_of_fixed_labels_stays() -> None:
         assert rule.mixture is model.learned_.mixture
         np.testing.assert_allclose(held_out.answers[i], rule.answers[i])
     assert held_out.answers[3].argmax() != y[3]
-
-
-# -- labels that mean nothing ----------------------------------------------------------------------
-
-
-def noise_table(seed: int, n: int = 120) -> tuple[mm.DissimilarityStack, Any]:
-    """Return the default sources of a table of noise, and random labels of half of its rows."""
-    rng = np.random.default_rng(seed)
-    table = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
-    table["kind"] = rng.choice(["red", "green", "blue"], n)
-    known = np.full(n, -1)
-    known[: n // 2] = rng.permutation(np.arange(n // 2) % 2)
-    return mm.sources_for(table, labels=known), known
-
-
-def noise_graph(seed: int) -> tuple[mm.DissimilarityStack, Any]:
-    """Return the default sources of items with words and links, and random labels of half."""
-    rng = np.random.default_rng(seed)
-    papers = mm.datasets.make_attributed_graph(160, random_state=seed)
-    known = np.full(160, -1)
-    known[rng.permutation(160)[:80]] = rng.permutation(np.arange(80) % 2)
-    return mm.sources_for(papers.data, papers.graph, labels=known), known
-
-
-def assert_no_leak(make: Callable[[int], Any], seeds: range, compared: int) -> None:
-    """Assert that held-out labels of noise are right as often as chance, within 3 standard errors.
-
-    Classes are of equal size, and folds keep their shares, so chance is 1 / 2. Somewhat less than
-    that is no error: those that are left near an item are more often of the other class.
-    """
-    confidence, right = [], []
-    misfits, compared_right, of = 0, 0.0, 0
-    for seed in seeds:
-        stack, known = make(seed)
-        model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(known)), known)
-        held_out = model.learned_.held_out
-        confidence.append(held_out.answers.max(axis=1))
-        right.append(held_out.answers.argmax(axis=1) == known[held_out.items])
-        misfits += len(model.misfits())
-        if seed - seeds[0] < compared:
-            learned = model.compare()["learned"]
-            compared_right += learned.mean * learned.predictions.size
-            of += learned.predictions.size
-    sure, is_right = np.concatenate(confidence), np.concatenate(right)
-    for least in (0.5, 0.8):
-        found = is_right[sure >= least]
-        if len(found):
-            assert found.mean() < chance_at_most(len(found)), least
-    assert is_right.mean() > 0.4
-    assert misfits == (~is_right).sum()
-    if of:
-        assert 0.4 < compared_right / of < chance_at_most(of)
-
-
-def chance_at_most(n: int) -> float:
-    """Return the share of n items that are right by chance, three standard errors up."""
-    return float(0.5 + 3 * 0.5 / np.sqrt(n))
-
-
-def test_a_few_labels_of_noise_do_not_leak() -> None:
-    assert_no_leak(lambda seed: noise_table(seed, 60), range(1), compared=0)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("make", "count"), [(noise_table, 30), (noise_graph, 10)])
-def test_labels_of_noise_do_not_leak(make: Callable[[int], Any], count: int) -> None:
-    assert_no_leak(make, range(count), compared=count // 3)
 
 
 # -- the order of the items and the names of the classes ------------------------------------------

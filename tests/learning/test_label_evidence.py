@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import metricmix as mm
-from metricmix.learning.label_evidence import LabelEvidence
+from metricmix.learning.explanation import LabelEvidence
 
 RNG = np.random.default_rng(0)
 N = 36

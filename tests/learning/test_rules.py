@@ -121,7 +121,7 @@ def test_votes_that_are_equal_go_to_the_nearer_class() -> None:
     d, y = np.array([[1.0, 2.0, 3.0, 4.0, 9.0]]), np.array([1, 0, 0, 1, 2])
     for names in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
         codes = np.array(names)[y]
-        p = KNearest(4).from_distances(d, codes, np.zeros((5, 5)), n_classes=3)
+        p = KNearest(4).from_distances(d, codes, np.zeros((5, 5)), 3, None)
         assert p.argmax(axis=1) == codes[0]
         assert p[0, codes[[0, 1]]] == pytest.approx(0.5, rel=1e-12)
 
@@ -414,7 +414,7 @@ def test_logistic_is_a_regression_on_centred_distances() -> None:
     new = -0.5 * (d - within.mean(axis=0)) @ centring
     scale = np.sqrt((g**2).sum(axis=1).mean())
     model = LogisticRegression(C=2.0, max_iter=1000).fit(g / scale, codes)
-    p = Logistic(C=2.0).from_distances(d, codes, within, n_classes=4)
+    p = Logistic(C=2.0).from_distances(d, codes, within, 4, None)
     assert p[:, :3] == pytest.approx(model.predict_proba(new / scale), abs=1e-3)
     assert not p[:, 3].any()
     with pytest.raises(mm.InputError, match="C: expected"):
@@ -533,7 +533,7 @@ def test_a_class_of_one_label_is_not_at_a_disadvantage(per_class):
     # The same from the distances to labelled items alone, as in the folds of a comparison.
     fit = model.learned_.rule
     d = fit.distances[0]
-    found = fit.rule.from_distances(d, fit.y, d[fit.labelled], n_classes=2, reach=d.mean(axis=0))
+    found = fit.rule.from_distances(d, fit.y, d[fit.labelled], 2, d.mean(axis=0))
     assert found == pytest.approx(fit.of_items)
 
 

@@ -11,7 +11,7 @@ import metricmix as mm
 from metricmix.dissimilarity.known import Known
 from metricmix.learning.candidates import Candidate
 from metricmix.learning.learn import learn
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.selection import CLEAR
 from metricmix.learning.task import Classes, Numbers
 
@@ -217,7 +217,7 @@ def test_supervised_sources_are_computed_from_the_labels_of_the_fold(monkeypatch
 
 
 def test_large_stacks_skip_what_needs_paths(monkeypatch):
-    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
     X, y, known = clusters()
     matrices = sources(X)
     model = mm.MetricMixtureClassifier(matrices).fit(np.arange(len(y)), known)

@@ -7,11 +7,10 @@ import pytest
 
 import metricmix as mm
 from metricmix.learning.candidates import Selection
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.refits import FoldMetric
-from metricmix.learning.selection import select_sources
+from metricmix.learning.selection import Trials, select_sources
 from metricmix.learning.task import Classes
-from metricmix.learning.trials import SourceTrials
 
 
 def species(seed: int, n: int = 40, n_clades: int = 8, n_labels: int = 12):
@@ -118,7 +117,7 @@ def test_items_are_judged_without_their_own_label(monkeypatch):
     stack = mm.DissimilarityStack({k: mm.dissimilarity.features(v) for k, v in noise.items()})
     known = np.where(np.arange(40) < 16, y, -1)
     task = Classes(np.arange(4))
-    trials = SourceTrials(stack, task, task.known_of(known), OPEN)
+    trials = Trials(stack, task, task.known_of(known), OPEN)
     first = chosen_sources(stack, known, 4).candidates[0]
     held_out = []
     answers = FoldMetric.answers
@@ -129,7 +128,7 @@ def test_items_are_judged_without_their_own_label(monkeypatch):
 
     monkeypatch.setattr(FoldMetric, "answers", note)
     for names in (None, ("noise 0",)):
-        losses, accuracy = trials.losses(first, names)
+        losses, accuracy = trials.equal_losses(first, names)
         assert losses.mean() > 0.8 * np.log(4)
         assert accuracy < 0.6
     assert held_out == [(1, False)] * 32
@@ -137,7 +136,7 @@ def test_items_are_judged_without_their_own_label(monkeypatch):
 
 def test_many_items_without_a_metric_are_not_searched(monkeypatch):
     stack, y, known = species(0)
-    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
     model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
     assert model.selection_.best.sources is None
     assert "shortest paths" in model.selection_.skipped[0]
@@ -196,6 +195,6 @@ def test_a_single_item_does_not_add_a_source(monkeypatch):
             found[0] = 0.9
         return found + 0.001 * np.arange(len(found)), 0.5 if names is None else 0.9
 
-    monkeypatch.setattr(SourceTrials, "losses", losses)
+    monkeypatch.setattr(Trials, "equal_losses", losses)
     model.fit(np.arange(len(y)), known)
     assert len(model.selection_.best.sources) == 1

@@ -14,7 +14,7 @@ from metricmix.mixture.local import LocalMixture, RegionWeights, check_membershi
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected_problem import UnprojectedProblem
+from metricmix.solvers.unprojected import UnprojectedProblem
 from reference.instances import on_demand, random_sources
 
 

@@ -8,7 +8,8 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity.known import Known
 from metricmix.exceptions import InputError
-from metricmix.objectives.named import OBJECTIVES, make_objective, names
+from metricmix.objectives import make_objective, names
+from metricmix.objectives.base import OBJECTIVES
 
 LABELS = Known(np.array([0, 1, -1, 1, 0, 2, 1]), 3)
 TARGETS = Known(np.array([0.4, 2.0, np.nan, -1.0, 3.5]))

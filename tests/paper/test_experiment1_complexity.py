@@ -23,7 +23,7 @@ from metricmix.paper.experiment1_complexity import (
 from metricmix.paper.page import complexity_table, write_page
 from metricmix.paper.results import Results
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.progress import Progress
+from metricmix.solvers.result import Progress
 from paper.test_experiment import run_cell, without_warm_up
 from paper.test_experiment2_feature_space import slow_graphs, slow_image_metric
 from reference.closure import broken_triangles, closure_by_rows

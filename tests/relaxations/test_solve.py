@@ -17,8 +17,7 @@ from metricmix.relaxations.sparsest_cut import SparsestCutLP, check_network
 from metricmix.relaxations.state import Best
 from metricmix.relaxations.weighted_graphs import read_signed_graph, read_weighted_graph
 from metricmix.solvers.loop import run
-from metricmix.solvers.progress import Progress
-from metricmix.solvers.result import SolveResult, Status
+from metricmix.solvers.result import Progress, SolveResult, Status
 
 GRAPH = nx.gnp_random_graph(24, 0.3, seed=2)
 FUNCTIONS = [

@@ -21,7 +21,7 @@ from metricmix.solvers.direct import (
     n_constraints,
     pair_positions,
 )
-from metricmix.solvers.linear_model import LinearModel
+from metricmix.solvers.unprojected import LinearModel
 from reference.flat import minimize
 from reference.metric_cones import KINDS, cone_instance, label_instance
 

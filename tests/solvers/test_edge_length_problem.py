@@ -7,9 +7,9 @@ import pytest
 
 import metricmix as mm
 from metricmix.solvers import problem as problem_module
-from metricmix.solvers import unprojected_problem as unprojected_module
+from metricmix.solvers import unprojected as unprojected_module
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected_problem import UnprojectedProblem
+from metricmix.solvers.unprojected import UnprojectedProblem
 from reference.flat import minimize
 from reference.instances import on_demand, random_sources
 from reference.mixing import lengths as naive_lengths

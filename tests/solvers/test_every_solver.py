@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions, Solver
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.problem import Problem
+from metricmix.solvers.unprojected import LinearModel
 
 N, R = 9, 3
 STACK = mm.DissimilarityStack(

@@ -8,7 +8,7 @@ import pytest
 import metricmix as mm
 from metricmix.solvers import problem as problems
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected_problem import UnprojectedProblem
+from metricmix.solvers.unprojected import UnprojectedProblem
 from reference.flat import minimize
 from reference.instances import on_demand, random_sources
 

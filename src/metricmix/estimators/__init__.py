@@ -4,15 +4,14 @@ from importlib import import_module
 from typing import Any
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
+from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.regressor import MetricMixtureRegressor
-from metricmix.estimators.splitter import LabelledKFold
 from metricmix.learning.candidates import Selection
 from metricmix.learning.explanation import Explanation
 from metricmix.learning.findings import MetricFinding
-from metricmix.learning.options import Network
+from metricmix.learning.network_fit import Network
 from metricmix.learning.rules import (
     ClassMean,
     KernelRidge,

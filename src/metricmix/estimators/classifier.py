@@ -23,7 +23,8 @@ from metricmix.typing import AnyArray, Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-    from metricmix.learning.label_evidence import LabelEvidence, Misfit, TypicalItem
+    from metricmix.learning.explanation import LabelEvidence
+    from metricmix.learning.held_out import Misfit, TypicalItem
 
 __all__ = ["MetricMixtureClassifier"]
 
@@ -141,9 +142,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     def explain_label(self, item: Any, other: Any = None) -> LabelEvidence:
         """Return why `item` has its label and not `other`, by default the runner-up.
 
-        See :func:`metricmix.learning.label_evidence.explain_label`.
+        See :func:`metricmix.learning.explanation.explain_label`.
         """
-        from metricmix.learning.label_evidence import explain_label
+        from metricmix.learning.explanation import explain_label
 
         check_is_fitted(self)
         return explain_label(self.learned_, item_position(self.stack_, item, "item"), other)
@@ -151,9 +152,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     def typical_items(self) -> list[TypicalItem]:
         """Return the medoid of each class.
 
-        See :func:`metricmix.learning.label_evidence.typical_items`.
+        See :func:`metricmix.learning.held_out.typical_items`.
         """
-        from metricmix.learning.label_evidence import typical_items
+        from metricmix.learning.held_out import typical_items
 
         check_is_fitted(self)
         return typical_items(self.learned_)
@@ -161,9 +162,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     def misfits(self) -> list[Misfit]:
         """Return the given labels that look wrong, the most suspicious first, with evidence.
 
-        See :func:`metricmix.learning.label_evidence.misfits`.
+        See :func:`metricmix.learning.held_out.misfits`.
         """
-        from metricmix.learning.label_evidence import misfits
+        from metricmix.learning.held_out import misfits
 
         check_is_fitted(self)
         return misfits(self.learned_)

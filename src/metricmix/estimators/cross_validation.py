@@ -1,42 +1,111 @@
-"""A classifier that chooses its settings in a grid, by cross-validation."""
+"""Cross-validation where only some items have a label, and a classifier that chooses by it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.known import Known
-from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
+from metricmix.dissimilarity.known import Known, deal
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
+from metricmix.estimators.mixture_estimator import (
+    MixtureEstimator,
+    discard_previous_fit,
+    known_items,
+)
 from metricmix.estimators.predictor import NEW_ITEMS
-from metricmix.estimators.splitter import LabelledKFold
 from metricmix.estimators.stored_fit import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
+from metricmix.labels import as_labels, is_unlabelled, plain_labels
 from metricmix.learning.candidates import Candidate
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit
 from metricmix.learning.rules import KNearest, Rule, as_rule
 from metricmix.learning.selection import fit
 from metricmix.learning.task import Classes
-from metricmix.state import LoadOptions, require, saved
+from metricmix.state import LoadOptions, require, saved, stored
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice
+from metricmix.validation import check_choice, check_integer
 
 if TYPE_CHECKING:
     from metricmix.learning.explanation import Explanation
     from metricmix.learning.verdict import Comparison
 
-__all__ = ["TUNED", "MetricMixtureClassifierCV"]
+__all__ = ["TUNED", "LabelledKFold", "MetricMixtureClassifierCV"]
+
+
+@stored("LabelledKFold")
+class LabelledKFold(BaseCrossValidator):
+    """Cross-validation that splits the labelled items only, and keeps the others in training.
+
+    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1, NaN,
+    None or pandas' NA; among texts "" or "-1") is in every training set and in no test set.
+
+    Parameters
+    ----------
+    n_splits : int
+    n_repeats : int
+        Number of repetitions, each with new folds.
+    random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> from metricmix.estimators import LabelledKFold
+    >>> for train, test in LabelledKFold(2, random_state=0).split(None, [0, 0, 1, 1, -1]):
+    ...     print(len(train), len(test))
+    3 2
+    3 2
+    """
+
+    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
+        self.n_splits = check_integer(n_splits, name="n_splits", low=2)
+        self.n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
+        self.random_state = random_state
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the training and test items of each fold; only y is used."""
+        if y is None:
+            raise InputError(
+                argument="y",
+                expected="labels, of which only the known ones are split",
+                found="None",
+            )
+        labels = as_labels(y)
+        known = np.flatnonzero(~is_unlabelled(labels))
+        if len(known) < self.n_splits:
+            raise InputError(
+                argument="n_splits",
+                expected=f"at most {len(known)}, the number of labelled items",
+                found=self.n_splits,
+            )
+        _, codes = np.unique(plain_labels(labels[known]), return_inverse=True)
+        for seed in self.seeds():
+            fold = deal(codes, self.n_splits, known.astype(np.uint64), seed)
+            for number in range(self.n_splits):
+                test = known[fold == number]
+                yield np.setdiff1d(np.arange(len(labels)), test), test
+
+    def seeds(self) -> list[int]:
+        """Return a seed for the folds of each repetition."""
+        given = self.random_state
+        if isinstance(given, np.random.Generator):
+            return [int(seed) for seed in given.integers(2**31, size=self.n_repeats)]
+        drawn = check_random_state(given).randint(2**31 - 1, size=self.n_repeats)
+        return [int(seed) for seed in drawn]
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds, repeats included."""
+        return int(self.n_splits * self.n_repeats)
+
 
 TUNED = "rule and rho were chosen on all labels, these included"
 
@@ -117,8 +186,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
             opened = self._open(X, y, options)
             task, values = Classes.encode(y, type(self).__name__)
             known, settings = known_items(opened, task, values), self._settings()
-            trials = partial(scores_of_fold, opened, task, options, settings)
-            scores = list(map_tasks(call, trials, self._folds(X, values, known, opened)))
+            shared, folds = (opened, task, options, settings), self._folds(X, values, known, opened)
+            scores = list(map_tasks(scores_of_fold, shared, folds))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.best_params_ = settings[self.best_index_]
@@ -226,24 +295,14 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return replace(found, how=f"{found.how}; {TUNED}")
 
 
-def call(trials: Any, fold: tuple[Known, Known]) -> tuple[Floats, Floats]:
-    """Return the scores of a fold."""
-    scores: tuple[Floats, Floats] = trials(*fold)
-    return scores
-
-
 def scores_of_fold(
-    opened: Input,
-    task: Classes,
-    options: Options,
-    settings: list[dict[str, Any]],
-    known: Known,
-    held_out: Known,
+    shared: tuple[Input, Classes, Options, list[dict[str, Any]]], fold: tuple[Known, Known]
 ) -> tuple[Floats, Floats]:
     """Return the accuracy (S,) and the log loss (S,) of all settings on what a fold holds out.
 
     Weights are learned once per (beta, rho), each from those of the larger rho before.
     """
+    (opened, task, options, settings), (known, held_out) = shared, fold
     test = held_out.items
     if len(test) == 0:
         raise InputError(

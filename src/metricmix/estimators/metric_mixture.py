@@ -11,8 +11,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import Input
+from metricmix.estimators.mixture_estimator import (
+    MixtureEstimator,
+    discard_previous_fit,
+    known_items,
+)
 from metricmix.estimators.stored_fit import FIT_PARTS, Matrix, check_stored_metric
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned

@@ -12,8 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.sources import ItemData
-from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import FeatureInput, Input
+from metricmix.estimators.mixture_estimator import (
+    MixtureEstimator,
+    discard_previous_fit,
+    known_items,
+)
 from metricmix.estimators.stored_fit import CHANGED, FIT_PARTS, checked_transduction
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data

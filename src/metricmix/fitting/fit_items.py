@@ -25,7 +25,7 @@ from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
 from metricmix.learning.held_out import fold_seeds, held_out_of
 from metricmix.learning.learned import Learned
-from metricmix.learning.rules.base import as_rule
+from metricmix.learning.rules.rule import as_rule
 from metricmix.learning.verdict import Comparison
 from metricmix.paths.learned_metric import nearest_others
 from metricmix.paths.stretch import Stretch, stretch

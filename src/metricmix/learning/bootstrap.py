@@ -25,13 +25,12 @@ import numpy as np
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import Options, seed_of
+from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.refits import RefitPlan, refits
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives import names as objective_names
-from metricmix.solvers.progress import progress_bar
+from metricmix.solvers.result import progress_bar
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number, check_random_state
 

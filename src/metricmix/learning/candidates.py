@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Options
 from metricmix.learning.rules import Rule, as_rule
 from metricmix.learning.task import Task
-from metricmix.objectives.named import OBJECTIVES
+from metricmix.objectives.base import OBJECTIVES
 from metricmix.state import stored
 from metricmix.typing import Floats
 

@@ -38,8 +38,7 @@ from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.learning.baselines import Baseline, baselines_of, item_data
 from metricmix.learning.held_out import default_splits, fold_answers, fold_seeds, plan_without
 from metricmix.learning.learn import along
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import total_weight
+from metricmix.learning.learned import Learned, total_weight
 from metricmix.learning.refits import FoldMetric, RefitPlan, refits
 from metricmix.learning.rules import Rule
 from metricmix.learning.verdict import Comparison, Method

@@ -1,8 +1,15 @@
-"""Why an item has its label or target: the known items near it, the paths to them, the sources.
+r"""Why an item has its label or target: the known items near it, the paths to them, the sources.
 
 What is said of an item of known value comes from a refit without it
 (:func:`~metricmix.learning.held_out.without_item`): in the metric of all labels, its own would
 speak for itself.
+
+What speaks for a label a rather than b is a sum over the sources (and the link), :math:`\Delta =
+\sum_r \Delta_r`, positive where a is preferred. Under the rule "class-mean" it is the log odds,
+the difference of the scores of the two classes; under others how much longer the shortest path to a
+labelled item of b is than that to one of a. If the contributions of source r to all these distances
+were multiplied by f, paths staying as they are, it would be :math:`\Delta + (f - 1) \Delta_r`: the
+label changes at :math:`f_r = 1 - \Delta / \Delta_r`, if that is not negative.
 """
 
 from __future__ import annotations
@@ -13,47 +20,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.learning.class_scores import ClassScores, class_scores
+from metricmix.exceptions import InputError
 from metricmix.learning.held_out import without_item
 from metricmix.learning.label_paths import (
     NEW,
+    ClassScores,
     LabelPaths,
-    id_of,
+    Neighbour,
+    class_scores,
+    listed,
+    nearest_of_class,
+    path_end,
     paths_from_item,
     paths_from_new_item,
 )
-from metricmix.learning.learned import Learned
+from metricmix.learning.learned import Learned, id_of
 from metricmix.learning.rules import ClassMean, FittedRule
-from metricmix.paths.contributions import Contributions, by_size, unused_name
+from metricmix.paths.contributions import unused_name
 from metricmix.typing import AnyArray, Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Explanation", "Neighbour", "explain", "explain_new"]
+__all__ = ["Explanation", "LabelEvidence", "explain", "explain_label", "explain_new"]
 
-
-@dataclass(frozen=True)
-class Neighbour:
-    """An item of known value near the one explained, and where its distance comes from.
-
-    Attributes
-    ----------
-    item, label : id, and class or target
-    distance : float
-    contributions : Contributions
-    """
-
-    item: Any
-    label: Any
-    distance: float
-    contributions: Contributions
-
-    def __str__(self) -> str:
-        between = ", ".join(map(str, self.contributions.nodes[1:-1]))
-        through = f" through {between}" if between else ""
-        label = f"{self.label:.4g}" if isinstance(self.label, float) else repr(self.label)
-        return f"{self.item} ({label}) at {self.distance:.3g}{through}"
+FACTORS = 0.05, 20.0
+"""Factors on a weight that are considered: beyond them, the source hardly matters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +160,6 @@ class Explanation:
         return f"is predicted {self.predicted:.4g}, by the rule {self.rule!r}; {beside}"
 
 
-def listed(parts: dict[str, float], most: int = 5) -> str:
-    """Return parts in a line, the `most` largest first; the others are summed.
-
-    >>> listed({"a": 1.0, "b": -2.0, "c": 0.5}, most=2)
-    'b -2, a +1, others +0.5'
-    """
-    sizes = by_size(parts)
-    words = [f"{name} {value:+.2g}" for name, value in sizes[:most]]
-    if sizes[most:]:
-        words.append(f"others {sum(value for _, value in sizes[most:]):+.2g}")
-    return ", ".join(words)
-
-
 def explain(learned: Learned, position: int, k: int = 3) -> Explanation:
     """Return why an item of the stack has its label or target.
 
@@ -273,16 +252,143 @@ def described(
     fit, task = paths.rule, learned.task
     targets, distances = paths.targets, paths.distances
     order = [t for t in np.argsort(distances, kind="stable").tolist() if targets[t] != besides]
-    nearest = tuple(
-        Neighbour(
-            id_of(learned.stack, int(targets[t])),
-            task.decode(fit.known.values[targets[t : t + 1]]).tolist()[0],
-            float(distances[t]),
-            paths.contributions(t),
-        )
-        for t in order[:k]
-    )
+    nearest = tuple(path_end(learned, paths, t) for t in order[:k])
     classes = [] if task.classes is None else task.classes.tolist()
     scores = class_scores(paths, classes) if type(fit.rule) is ClassMean else None
     mean = float(fit.y.mean()) if task.is_numeric else None
     return Explanation(*about, fit.rule.name, classes, answer, nearest, scores, mean)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelEvidence:
+    r"""What speaks for the label of an item rather than for another one.
+
+    Attributes
+    ----------
+    item, label, other : id and two classes
+    rule : str
+    chains : pair of Neighbour
+        The nearest labelled item of either class, other than the item itself, and the path to it.
+        None for a class without such an item.
+    margin : dict of str to float
+        What each source, the link, and the offset of the rule if it has one contribute to
+        :math:`\Delta`; under "class-mean" the log odds, otherwise the difference of the lengths of
+        the two chains. Positive ones speak for `label`.
+    flips : dict of str to float or None
+        For each source the factor on its contributions at which the two classes are even; None
+        where there is no such factor >= 0. Above 1: the source would have to count more.
+    """
+
+    item: Any
+    label: Any
+    other: Any
+    rule: str
+    chains: tuple[Neighbour | None, Neighbour | None]
+    margin: dict[str, float]
+    flips: dict[str, float | None]
+
+    @property
+    def total(self) -> float:
+        r""":math:`\Delta`: what speaks for `label` rather than `other`, all in all."""
+        return float(sum(self.margin.values()))
+
+    def __str__(self) -> str:
+        what = "log odds" if self.rule == "class-mean" else "difference of the two path lengths"
+        lines = [f"item {self.item}: {self.label!r} rather than {self.other!r}"]
+        lines += [
+            f"nearest {name!r}: {'none' if chain is None else chain}"
+            for name, chain in zip((self.label, self.other), self.chains, strict=True)
+        ]
+        lines.append(f"{what} {self.total:+.2g}: {listed(self.margin)}")
+        if len(self.flips) == 1:  # its weight is the unit of all distances
+            return "\n".join(lines)
+        least, most = FACTORS
+        flips = {name: by for name, by in self.flips.items() if by and least <= by <= most}
+        near = sorted(flips.items(), key=lambda flip: abs(np.log(flip[1])))[:5]
+        words = [f"the weight of {name} were multiplied by {by:.3g}" for name, by in near]
+        lines.append(
+            f"it would be {self.other!r} if {', or '.join(words)}"
+            if words
+            else f"no single weight, multiplied by {least:g} to {most:g}, would change the label"
+        )
+        return "\n".join(lines)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "chains": [chain and chain.to_record() for chain in self.chains]}
+
+
+def explain_label(learned: Learned, position: int, other: Any = None) -> LabelEvidence:
+    """Return what speaks for the label of an item rather than for another class.
+
+    Of a labelled item, in a refit without its label.
+
+    Parameters
+    ----------
+    learned : Learned
+    position : int
+        The number of an item of the stack.
+    other : class, optional
+        Default: the likeliest of the other classes.
+
+    Notes
+    -----
+    Under the rule "class-mean" with more than 500 labelled items the distances within classes are
+    not split by source: they are the column "within".
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> place = np.array([0.0, 1.0, 5.0, 6.0, 2.0])
+    >>> stack = mm.DissimilarityStack({"line": abs(place[:, None] - place)})
+    >>> y = ["low", "low", "high", "high", ""]
+    >>> model = mm.MetricMixtureClassifier(rule="nearest", rho=1.0).fit(stack, y)
+    >>> print(model.explain_label(4))
+    item 4: 'low' rather than 'high'
+    nearest 'low': 1 ('low') at ...
+    nearest 'high': 2 ('high') at ...
+    difference of the two path lengths +...: line +..., link +0
+    """
+    assert learned.known is not None
+    assert learned.task.classes is not None
+    classes = learned.task.classes.tolist()
+    given = learned.known.values[position] if learned.known.mask[position] else None
+    used = without_item(learned, position)
+    p = used.answers[position]
+    label = label_of(learned, given, p)
+    if other is None:
+        order = [classes[c] for c in np.argsort(-p, kind="stable").tolist()]
+        other = next(name for name in order if name != label)
+    if other not in classes or other == label:
+        raise InputError(
+            argument="other",
+            expected=f"a class other than {label!r}, which the item has: one of "
+            f"{[name for name in classes if name != label]}",
+            found=f"{other!r}",
+        )
+    paths = paths_from_item(used.rule, position)
+    pair = (label, other)
+    chains = [nearest_of_class(used, paths, classes.index(name), position) for name in pair]
+    if isinstance(used.options.rule, ClassMean):
+        margin = class_scores(paths, classes).log_odds(label, other)
+    elif any(chain is None for chain in chains):
+        margin = {}
+    else:
+        near, far = (chain.contributions.totals for chain in chains if chain is not None)
+        margin = {name: far[name] - near[name] for name in near}
+    total, sources = sum(margin.values()), learned.stack.names
+    flips = {name: flip_factor(total, margin.get(name, 0.0)) for name in sources}
+    about = (id_of(learned.stack, position), label, other, used.options.rule.name)
+    return LabelEvidence(*about, (chains[0], chains[1]), margin, flips)
+
+
+def flip_factor(total: float, part: float) -> float | None:
+    """Return the factor on a part at which a total is 0, if there is one that is not negative.
+
+    >>> flip_factor(2.0, 4.0), flip_factor(2.0, -1.0), flip_factor(2.0, 1.0), flip_factor(2.0, 0.0)
+    (0.5, 3.0, None, None)
+    """
+    if part == 0.0:
+        return None
+    factor = 1.0 - total / part
+    return float(factor) if np.isfinite(factor) and factor >= 0.0 else None

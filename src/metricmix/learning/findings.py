@@ -24,10 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.learning.learned import Learned
+from metricmix.learning.learned import Learned, id_of
 from metricmix.learning.rules import ClassMean
-from metricmix.learning.trials import nearly_zero
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.pair import PathBundle, shortest_paths
 from metricmix.typing import Floats, Indices
@@ -114,7 +112,7 @@ def diagnose(
         bundle = shortest_paths(lengths, None, i, j).without_infinite()
         if len(bundle):
             found += hubs(lengths, bundle, rng)
-            found += collapse(lengths, bundle)
+            found += collapse(learned, bundle)
     found += twins(lengths, rng)
     if learned.known is not None and learned.task.n_classes and learned.options.rule != "auto":
         if answers is None:
@@ -147,7 +145,7 @@ def hubs(lengths: EdgeLengths, bundle: PathBundle, rng: np.random.Generator) -> 
         if share[h] <= HUB:
             break
         source, cause = cause_of_hub(lengths, h, rng)
-        item = plain(stack, h)
+        item = id_of(stack, h)
         sentence = f"{item!r} is on {100 * share[h]:.0f} % of the shortest paths{cause}"
         found.append(MetricFinding("hub", float(share[h]), sentence, item, source))
     return found
@@ -199,9 +197,9 @@ def parts_of(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
     return np.asarray(values * (weights if weights.ndim == 2 else weights[:, None]))
 
 
-def collapse(lengths: EdgeLengths, bundle: PathBundle) -> list[MetricFinding]:
+def collapse(learned: Learned, bundle: PathBundle) -> list[MetricFinding]:
     """Return whether many distances are nearly zero, and by which source."""
-    tiny = nearly_zero(lengths, bundle.lengths)
+    lengths, tiny = learned.lengths, learned.nearly_zero(bundle.lengths)
     share = float(tiny.mean())
     if share <= COLLAPSED:
         return []
@@ -253,7 +251,7 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
         return []
     k = int(np.flatnonzero(twin >= 0)[0])
     a, b = items[k], twin[k]
-    item, other = plain(stack, a), plain(stack, b)
+    item, other = id_of(stack, int(a)), id_of(stack, int(b))
     values = stack.raw_pairs(np.array([a]), np.array([b]))[:, 0]
     unused = [r for r in np.flatnonzero(values > 0).tolist() if weights[r] == 0]
     sentence = (
@@ -310,9 +308,3 @@ def majority(
 def odds(k: int, n: int) -> float:
     """Return the odds of k among n, drawn a little towards even ones."""
     return float((k + 0.5) / (n - k + 0.5))
-
-
-def plain(stack: DissimilarityStack, i: int) -> Any:
-    """Return the id of an item as a Python object."""
-    item = stack.items[i]
-    return item.item() if isinstance(item, np.generic) else item

@@ -8,28 +8,30 @@ are left. On labels that mean nothing the answers are then right as often as cha
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import seed_of
+from metricmix.learning.learned import Learned, id_of, seed_of
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit, refits
-from metricmix.learning.selection import chosen_centre
+from metricmix.learning.selection import FOLDS, chosen_centre
 from metricmix.learning.task import Task
-from metricmix.learning.trials import FOLDS
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_random_state
 
 __all__ = [
     "HeldOut",
+    "Misfit",
+    "TypicalItem",
     "default_splits",
     "fold_seeds",
     "held_out_of",
+    "misfits",
     "plan_without",
+    "typical_items",
     "without_item",
 ]
 
@@ -126,3 +128,124 @@ def without_item(learned: Learned, item: int) -> Learned:
     if not learned.can_refit:
         return replace(learned, known=known.without(item))
     return refit(learned.whole, learned.task, plan_without(learned, np.array([item])))
+
+
+# -- labels that look wrong, and items that are typical --------------------------------------------
+
+
+@dataclass(frozen=True)
+class TypicalItem:
+    """The medoid of a class: of its labelled items that with the smallest mean distance to them.
+
+    Attributes
+    ----------
+    label : class
+    item : id
+    distance : float
+        Mean distance to the other labelled items of the class; 0 if there are none.
+    size : int
+        Labelled items of the class.
+    """
+
+    label: Any
+    item: Any
+    distance: float
+    size: int
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A given label that the rule would not give, had it not been given.
+
+    Attributes
+    ----------
+    item : id
+    label : class
+        As given.
+    probability : float
+        What the rule gives to it without the label.
+    other : class
+        The class that it prefers, with `other_probability`.
+    other_probability : float
+    nearest : tuple of (id, class, float)
+        The nearest labelled items, their labels and distances.
+    """
+
+    item: Any
+    label: Any
+    probability: float
+    other: Any
+    other_probability: float
+    nearest: tuple[tuple[Any, Any, float], ...]
+
+    def __str__(self) -> str:
+        near = ", ".join(f"{item} ({label!r}) at {d:.3g}" for item, label, d in self.nearest)
+        return (
+            f"{self.item}: given {self.label!r} ({self.probability:.2f}), rather {self.other!r} "
+            f"({self.other_probability:.2f}); nearest labelled: {near}"
+        )
+
+
+def typical_items(learned: Learned) -> list[TypicalItem]:
+    r"""Return the medoid of each class, the item with the smallest mean distance to its class.
+
+    .. math:: \arg\min_{i \in c} \; \frac{1}{|c| - 1} \sum_{j \in c} d_{-i}(i, j)
+
+    over the labelled items of class c, with the metric :math:`d_{-i}` of a refit without the label
+    of item i. Of equal ones, the first. Over sparse edges in several parts, those come first that
+    reach most of their class, and the mean is over the items that they reach.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> place = np.array([0.0, 1.0, 2.5, 6.0, 7.0, 9.0])
+    >>> stack = mm.DissimilarityStack({"line": abs(place[:, None] - place)})
+    >>> model = mm.MetricMixtureClassifier().fit(stack, ["low"] * 3 + ["high"] * 3)
+    >>> [(typical.label, typical.item) for typical in model.typical_items()]
+    [('high', 4), ('low', 1)]
+    """
+    assert learned.known is not None
+    assert learned.task.classes is not None
+    items, _, d = learned.held_out
+    found = []
+    for c, label in enumerate(learned.task.classes.tolist()):
+        own = np.flatnonzero(learned.known.y == c)
+        between = d[np.ix_(own, own)]
+        reached = np.isfinite(between).sum(axis=1)
+        sums = np.where(np.isfinite(between), between, 0.0).sum(axis=1)
+        best = int(np.where(reached == reached.max(), sums, np.inf).argmin())
+        mean = float(sums[best] / max(1, reached[best] - 1))
+        item = id_of(learned.stack, int(items[own[best]]))
+        found.append(TypicalItem(label, item, mean, len(own)))
+    return found
+
+
+def misfits(learned: Learned) -> list[Misfit]:
+    r"""Return the given labels that look wrong, the most suspicious first.
+
+    Each label is held out, and sources, weights and rule are fitted again without it
+    (:mod:`metricmix.learning.held_out`). An item is a misfit if the rule then prefers another
+    class, and they are ranked by :math:`\log (p_{other} / p_{given})`. The only item with a label
+    is not judged: without it, nothing is known of its class.
+    """
+    assert learned.known is not None
+    assert learned.task.classes is not None
+    (items, p, distances), codes = learned.held_out, learned.known.y
+    classes, rows, d = learned.task.classes.tolist(), np.arange(len(items)), distances.copy()
+    given, best = p[rows, codes], p.argmax(axis=1)
+    odds = np.log(np.maximum(p[rows, best], 1e-300)) - np.log(np.maximum(given, 1e-300))
+    np.fill_diagonal(d, np.inf)
+    single = np.bincount(codes)[codes] == 1
+    found = []
+    n_nearest = 3  # labelled items that are evidence against a label
+    for t in np.argsort(-odds, kind="stable").tolist():
+        if best[t] == codes[t] or single[t]:
+            continue
+        near = np.argsort(d[t], kind="stable")[: min(n_nearest, int(np.isfinite(d[t]).sum()))]
+        nearest = tuple(
+            (id_of(learned.stack, int(items[j])), classes[codes[j]], float(d[t, j])) for j in near
+        )
+        item = id_of(learned.stack, int(items[t]))
+        about = (classes[codes[t]], float(given[t]), classes[best[t]], float(p[t, best[t]]))
+        found.append(Misfit(item, *about, nearest))
+    return found

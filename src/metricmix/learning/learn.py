@@ -27,11 +27,10 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning, warn_caller
 from metricmix.kernels.threads import blas_threads
-from metricmix.learning.learned import Learned
-from metricmix.learning.network import fit_network
-from metricmix.learning.options import Options, seed_of
+from metricmix.learning.learned import Learned, Options, seed_of
+from metricmix.learning.network_fit import fit_network
 from metricmix.learning.rules import ClassMean, FittedRule
-from metricmix.learning.rules.base import softmax
+from metricmix.learning.rules.rule import softmax
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
@@ -67,7 +66,6 @@ def learn(
     known: Known | None,
     options: Options,
     *,
-    objective: Objective | None = None,
     item_weights: Floats | None = None,
     refit: bool = False,
     **solver: Any,
@@ -83,8 +81,6 @@ def learn(
         What is known of the items; None where the objective brings what it needs.
     options : Options
         Nothing in them is left open.
-    objective : Objective, optional
-        What to minimise; default: what `options` and `known` say.
     item_weights : (n,) array, optional
         How much each label counts in a named objective.
     refit : bool
@@ -96,8 +92,7 @@ def learn(
     -------
     Learned
     """
-    if objective is None:
-        objective = objective_of(options, known, item_weights)
+    objective = objective_of(options, known, item_weights)
     if refit:
         options = options.replace(verbose=False)
     on_edges, near = along_nearest(stack, task, objective, options)

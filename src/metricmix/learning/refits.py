@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarni
 from metricmix.kernels.blocks import map_tasks
 from metricmix.kernels.threads import small_products
 from metricmix.learning.learn import learn
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Learned, Options
 from metricmix.learning.rules import FittedRule, Rule, Spreading
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -110,20 +109,13 @@ def refits(
 
     `then` is a function of a module, or a method, so that it can be sent to them.
     """
-    return map_tasks(refit_and, Shared(stack, task, then), plans)
+    return map_tasks(refit_and, (stack, task, then), plans)
 
 
-class Shared(NamedTuple):
-    """What all refits need."""
-
-    stack: DissimilarityStack
-    task: Task
-    then: Callable[[Learned, RefitPlan], Any]
-
-
-def refit_and(shared: Shared, plan: RefitPlan) -> Any:
-    """Learn again, and return what is asked for of it."""
-    return shared.then(refit(shared.stack, shared.task, plan), plan)
+def refit_and(shared: tuple[Any, ...], plan: RefitPlan) -> Any:
+    """Learn again, and return what is asked for of it; `shared` is what all refits need."""
+    stack, task, then = shared
+    return then(refit(stack, task, plan), plan)
 
 
 class FoldMetric:
@@ -192,7 +184,7 @@ class FoldMetric:
         if reached.any():
             reach = self.searched[1][train]
             answers[reached] = rule.from_distances(
-                d[reached], known.y, within, n_classes=known.n_classes, reach=reach
+                d[reached], known.y, within, known.n_classes, reach
             )
         return answers
 

@@ -27,13 +27,21 @@ from numpy.typing import ArrayLike
 from metricmix.exceptions import InputError
 from metricmix.labels import check_labels
 from metricmix.mixture.linear import Mixture
+from metricmix.registry import Registry
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_number
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.known import Known
 
-__all__ = ["KnownObjective", "LabelObjective", "Objective", "check_objective", "describe"]
+__all__ = [
+    "OBJECTIVES",
+    "KnownObjective",
+    "LabelObjective",
+    "Objective",
+    "check_objective",
+    "describe",
+]
 
 
 def check_objective(objective: object, *, of_weights: bool = True) -> None:
@@ -297,6 +305,10 @@ class KnownObjective(Objective):
             raise InputError(
                 argument="y", expected=f"{n} {self.noun}, one per item", found=len(self.y)
             )
+
+
+OBJECTIVES: Registry[type[KnownObjective]] = Registry("objective", "metricmix.objectives")
+"""Objectives by name: the file of an objective registers it."""
 
 
 class LabelObjective(KnownObjective):

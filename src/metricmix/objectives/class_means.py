@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import LabelObjective
+from metricmix.objectives.base import OBJECTIVES, LabelObjective
 from metricmix.objectives.class_scores import inverse_or_zero
-from metricmix.objectives.named import OBJECTIVES
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import LabelObjective
-from metricmix.objectives.named import OBJECTIVES
+from metricmix.objectives.base import OBJECTIVES, LabelObjective
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.ridge import moved_in
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import KnownObjective
-from metricmix.objectives.named import OBJECTIVES
+from metricmix.objectives.base import OBJECTIVES, KnownObjective
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
 

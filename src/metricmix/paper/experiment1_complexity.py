@@ -34,7 +34,7 @@ from metricmix.paper.results import Results
 from metricmix.paths import path_metric
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.progress import Progress
+from metricmix.solvers.result import Progress
 from metricmix.typing import Floats, Indices
 
 __all__ = [

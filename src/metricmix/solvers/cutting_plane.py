@@ -23,13 +23,18 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from metricmix.solvers.interior import InteriorPoint, InteriorSearch
-from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.solvers.loop import Certificate, Outcome
+from metricmix.solvers.minimize import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.quadratic_program import Quadratic, QuadraticProgram, quadratic_of
+from metricmix.solvers.quadratic_program import (
+    InteriorPoint,
+    InteriorSearch,
+    Quadratic,
+    QuadraticProgram,
+    quadratic_of,
+)
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
+from metricmix.solvers.unprojected import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
@@ -45,8 +50,8 @@ class CuttingPlaneState:
     """The relaxed optimum, the best metric, the bounds, the rows, and an interior point.
 
     `interior`, `margin`, `width` and `settled` are the fields of
-    :class:`~metricmix.solvers.linear_model.InteriorPoint`; `idle` counts the rounds for which each
-    row has been inactive, `stuck` the rounds that changed nothing.
+    :class:`~metricmix.solvers.quadratic_program.InteriorPoint`; `idle` counts the rounds for which
+    each row has been inactive, `stuck` the rounds that changed nothing.
     """
 
     weights: Floats

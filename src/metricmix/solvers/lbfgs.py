@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.exceptions import TemperatureError
+from metricmix.solvers.minimize import METHODS, IterativeSolver
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import Status
-from metricmix.solvers.weight_solver import METHODS, IterativeSolver
 from metricmix.state import stored
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number

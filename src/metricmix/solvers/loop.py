@@ -27,8 +27,7 @@ from metricmix.kernels.threads import (
     use_deadline,
 )
 from metricmix.solvers.checkpoint import Checkpoint, Run
-from metricmix.solvers.progress import Progress, progress_bar
-from metricmix.solvers.result import Status, Trace
+from metricmix.solvers.result import Progress, Status, Trace, progress_bar
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 

@@ -10,7 +10,6 @@ many of the paper's steps, taken at one point, not their mean.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
 from contextlib import suppress
@@ -31,10 +30,10 @@ from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.loop import RunOptions, Solver, check_run_options, finish, run
+from metricmix.solvers.minimize import FEW_TERMS
 from metricmix.solvers.problem import PAIRS_AT_ONCE
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
-from metricmix.solvers.weight_solver import FEW_TERMS
 from metricmix.typing import Floats, Indices
 from metricmix.validation import (
     check_choice,
@@ -177,7 +176,7 @@ class PathDescent(Solver[PathDescentState]):
 
     def bind(self, problem: MatrixProblem) -> PathDescent:
         """Return this solver with a problem."""
-        bound = copy.copy(self)
+        bound = replace(self)
         object.__setattr__(bound, "problem", problem)
         return bound
 

@@ -1,30 +1,143 @@
-"""Minimise an objective over the weights of a mixture."""
+"""Minimise an objective over the weights of a mixture; what every solver over weights is."""
 
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
-from textwrap import fill
-from typing import Any, Unpack
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import stop_after
+from metricmix.kernels.threads import TimeUp, stop_after
 from metricmix.mixture.linear import LINKS, LinearWeights, Mixture
 from metricmix.mixture.local import RegionWeights
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.loop import RunOptions, check_run_options
-from metricmix.solvers.problem import CONSTRAINTS, Problem
+from metricmix.registry import Registry
+from metricmix.solvers.loop import Outcome, RunOptions, Solver, check_run_options, finish, run
+from metricmix.solvers.problem import CONSTRAINTS, Problem, project_weights
 from metricmix.solvers.result import SolveResult
-from metricmix.solvers.unprojected_problem import UnprojectedProblem
-from metricmix.solvers.weight_solver import METHODS, WeightSolver
+from metricmix.solvers.unprojected import LinearModel, UnprojectedProblem
+from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_number, check_random_state
 
-__all__ = ["METHODS", "minimize", "solver_from_options"]
+__all__ = ["METHODS", "IterativeSolver", "WeightSolver", "minimize", "solver_from_options"]
+
+
+State = TypeVar("State")
+
+FEW_TERMS = 64
+"""Terms of an estimate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightSolver(ABC):
+    """Base of what ``minimize(method=...)`` takes: the settings of a solver.
+
+    :func:`~metricmix.minimize` binds a copy to the problem and the start, and calls :meth:`solve`.
+
+    Attributes
+    ----------
+    method : class variable, str
+        Its name, for ``minimize(method="...")``: set where a solver is registered.
+    linear : class variable, bool
+        Whether the mixture itself is the metric, under constraints
+        (:class:`~metricmix.solvers.unprojected.LinearModel`), or its shortest paths are.
+    takes_start : class variable, bool
+        Whether the start matters.
+    """
+
+    method: ClassVar[str]
+    linear: ClassVar[bool] = False
+    takes_start: ClassVar[bool] = True
+
+    problem: Problem = field(init=False, repr=False, compare=False)
+    start: Floats = field(init=False, repr=False, compare=False)
+
+    def bind(self, problem: Problem, start: Floats) -> Self:
+        """Return this solver with a problem and (R,) weights to start from."""
+        bound = replace(self)
+        object.__setattr__(bound, "problem", problem)
+        object.__setattr__(bound, "start", start)
+        return bound
+
+    @abstractmethod
+    def solve(
+        self, rng: np.random.Generator, seed: int | None = None, **options: Unpack[RunOptions]
+    ) -> SolveResult:
+        """Minimise; warn if that did not succeed."""
+
+
+METHODS: Registry[type[WeightSolver]] = Registry("method", "metricmix.solvers", "method")
+
+
+class IterativeSolver(WeightSolver, Solver[State]):
+    """Base of the solvers that the loop runs."""
+
+    def solve(
+        self, rng: np.random.Generator, seed: int | None = None, **options: Unpack[RunOptions]
+    ) -> SolveResult:
+        """Run the loop."""
+        outcome = run(self, rng, seed=seed, **options)
+        found = finish(outcome, lambda: self.result(outcome), lambda: self.quick_result(outcome))
+        return replace(found, status=outcome.status).warn_unless_converged()
+
+    @abstractmethod
+    def weights(self, state: State) -> Floats:
+        """Return the weights."""
+
+    @property
+    def objective_kind(self) -> str:
+        """What the objective of a check is: see :class:`~metricmix.solvers.SolveResult`."""
+        return self.problem.kind
+
+    def result(self, outcome: Outcome) -> SolveResult:
+        """Return what the loop found.
+
+        Raises
+        ------
+        TimeUp
+            If nothing has been evaluated.
+        """
+        if not outcome.evaluated:
+            raise TimeUp
+        return SolveResult(
+            objective=outcome.objective,
+            objective_kind=self.objective_kind,
+            status=outcome.status,
+            n_iter=outcome.n_iter,
+            trace=outcome.trace,
+            mixture=self.problem.mixture(self.weights(outcome.state)),
+        )
+
+    def quick_result(self, outcome: Outcome) -> SolveResult:
+        """Return what the loop found, where there is no time to evaluate it.
+
+        If not even the start was evaluated, its objective is the mean of a few terms.
+        """
+        if outcome.evaluated:
+            return IterativeSolver.result(self, outcome)
+        problem = self.problem
+        few = np.random.default_rng(0).integers(problem.n_terms, size=FEW_TERMS)
+        weights = project_weights(self.start, problem.constraint)
+        return SolveResult(
+            objective=problem.estimate(weights, few),
+            objective_kind="sampled",
+            status=outcome.status,
+            n_iter=outcome.n_iter,
+            trace=outcome.trace,
+            mixture=problem.mixture(weights),
+        )
+
+    def fingerprint(self) -> str:
+        """Return a digest of problem, settings and start."""
+        settings = [(f.name, getattr(self, f.name)) for f in fields(self) if f.init]
+        text = self.problem.fingerprint() + repr((self.method, settings, self.start.tolist()))
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def minimize(
@@ -60,7 +173,7 @@ def minimize(
 
         {path_methods}
 
-        The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
+        The others fit another model, see :mod:`metricmix.solvers.unprojected`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
 
         {linear_methods}
@@ -163,27 +276,6 @@ def minimize(
         equal = np.full(problem.n_weights, 1.0 / problem.n_weights)
         bound = solver.bind(problem, equal if start is None else weights_of(start))
         return bound.solve(rng, seed, **options)
-
-
-def list_of_methods(linear: bool) -> str:
-    """Return the solvers of one kind as a list: name, class, what it does."""
-    kept = [said for said in METHODS.declarations() if METHODS[said.name].linear == linear]
-    kinds = [f"metricmix.solvers.{METHODS[said.name].__name__}" for said in kept]
-    lines = [
-        fill(
-            f'- "{said.name}", :class:`~{kind}`: {said.words}.',
-            100,
-            initial_indent=" " * 8,
-            subsequent_indent=" " * 10,
-        )
-        for said, kind in zip(kept, kinds, strict=True)
-    ]
-    return "\n".join(lines).strip()
-
-
-assert minimize.__doc__ is not None
-for place, linear in (("{path_methods}", False), ("{linear_methods}", True)):
-    minimize.__doc__ = minimize.__doc__.replace(place, list_of_methods(linear))
 
 
 def solver_from_options(

@@ -29,9 +29,9 @@ from metricmix.mixture.linear import link, link_derivative
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.trees import grow_trees
 from metricmix.solvers.lbfgs import LBFGS
+from metricmix.solvers.minimize import METHODS, IterativeSolver
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
-from metricmix.solvers.weight_solver import METHODS, IterativeSolver
 from metricmix.state import stored
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_integer, check_number

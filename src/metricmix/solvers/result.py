@@ -1,8 +1,10 @@
-"""What a solver returns: one result type, one set of statuses, one trace."""
+"""What a solver tells while it runs, and what it returns: progress, status, trace, result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,7 +19,7 @@ from metricmix.typing import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SolveResult", "Status", "Trace", "relative_gap"]
+__all__ = ["Progress", "SolveResult", "Status", "Trace", "progress_bar", "relative_gap"]
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
@@ -193,4 +195,53 @@ class SolveResult:
         return (
             f"{type(self).__name__}(objective={self.objective:.6g} ({self.objective_kind}), "
             f"status={self.status.name}, n_iter={self.n_iter}, {what})"
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback receives at every check; it stops the solver by returning True.
+
+    `weights`, `bound` and `gap` are None where a solver has none.
+    """
+
+    iteration: int
+    objective: float
+    weights: Floats | None
+    seconds: float
+    bound: float | None = None
+    gap: float | None = None
+
+
+@contextmanager
+def progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
+    """Provide a function to call with iteration and objective.
+
+    It shows a bar with the time left, or, without rich, a line that is overwritten.
+    """
+    if not (verbose and sys.stderr.isatty()):
+        yield lambda iteration, objective: None
+        return
+    try:
+        from rich import progress
+        from rich.console import Console
+    except ImportError:
+
+        def write(iteration: int, objective: float) -> None:
+            sys.stderr.write(f"\r{iteration}/{total}  {objective:.6g}   ")
+            sys.stderr.flush()
+
+        yield write
+        sys.stderr.write("\n")
+        return
+    columns = (
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda iteration, objective: bar.update(
+            task, completed=iteration, description=f"objective {objective:.6g}"
         )

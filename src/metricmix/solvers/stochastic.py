@@ -19,9 +19,9 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 from metricmix.solvers.loop import Outcome
+from metricmix.solvers.minimize import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number

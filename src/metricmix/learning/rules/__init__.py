@@ -33,17 +33,17 @@ item: never one search per unlabelled item. Targets more than ten interquartile 
 quartiles are clipped first (:func:`~metricmix.dissimilarity.ridge.moved_in`).
 """
 
-from metricmix.learning.rules.base import (
+from metricmix.learning.rules.class_mean import ClassMean
+from metricmix.learning.rules.kernel_ridge import KernelRidge
+from metricmix.learning.rules.logistic import Logistic
+from metricmix.learning.rules.nearest import KNearest, Nearest, NearestMean
+from metricmix.learning.rules.rule import (
     CLASS_RULES,
     NUMBER_RULES,
     FittedRule,
     Rule,
     as_rule,
 )
-from metricmix.learning.rules.class_mean import ClassMean
-from metricmix.learning.rules.kernel_ridge import KernelRidge
-from metricmix.learning.rules.logistic import Logistic
-from metricmix.learning.rules.nearest import KNearest, Nearest, NearestMean
 from metricmix.learning.rules.spreading import Spreading
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.learning.rules.base import CLASS_RULES, FittedRule, Rule, distances_to, softmax
+from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule, distances_to, softmax
 from metricmix.objectives.class_scores import (
     class_mean_scores,
     class_offsets,
@@ -120,13 +120,7 @@ class ClassMean(Rule):
         return reweighted(self.predict(fit, new.distances(fit.distances[0])), fit.factors)
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         half = self.halves(within, y, n_classes, d.mean(axis=0) if reach is None else reach)

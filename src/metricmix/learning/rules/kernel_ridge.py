@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metricmix.dissimilarity.ridge import ridge_path
-from metricmix.learning.rules.base import NUMBER_RULES, FittedRule, Rule, distances_to, usable
+from metricmix.learning.rules.rule import NUMBER_RULES, FittedRule, Rule, distances_to, usable
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
@@ -83,13 +83,7 @@ class KernelRidge(Rule):
         return model.predict(new.distances(d))
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return what is predicted for items from their distances to those of known target."""
         anchors = self.anchors(len(y))

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from metricmix.exceptions import InputError
-from metricmix.learning.rules.base import CLASS_RULES, FittedRule
 from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean, reweighted
+from metricmix.learning.rules.rule import CLASS_RULES, FittedRule
 from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number
@@ -62,13 +62,7 @@ class Logistic(ClassMean):
         return self.probabilities(d, fit.y, fit.n_classes, within, others)
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         p = self.probabilities(d, y, n_classes, within, d)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.learning.rules.base import (
+from metricmix.learning.rules.rule import (
     CLASS_RULES,
     NUMBER_RULES,
     FittedRule,
@@ -50,13 +50,7 @@ class Nearest(Rule):
         return self.to_probabilities(*nearest, fit.n_classes)
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         to_class = np.full((n_classes, len(d)), np.inf)
@@ -121,13 +115,7 @@ class Neighbours(Rule):
         return self.answers(distances, values_of(fit)[items], fit.n_classes)
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return the answers for items from their distances to those of known value."""
         nearest = np.argsort(d, axis=1, kind="stable")[:, : min(self.n_neighbors, len(y))]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.learning.rules.base import CLASS_RULES, FittedRule, Rule
 from metricmix.learning.rules.nearest import Nearest
+from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule
 from metricmix.paths.neighbours import kneighbors
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.state import stored

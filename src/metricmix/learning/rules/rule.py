@@ -117,13 +117,7 @@ class Rule(ABC):
         return None
 
     def from_distances(
-        self,
-        d: Floats,
-        y: AnyArray,
-        within: Floats,
-        *,
-        n_classes: int = 0,
-        reach: Floats | None = None,
+        self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None
     ) -> Floats:
         """Return the answers for M items from their distances to L items of known value.
 
@@ -140,8 +134,8 @@ class Rule(ABC):
         within : (L, L) array
             Distances between the L items.
         n_classes : int
-        reach : (L,) array, optional
-            Mean distances of all items to the L ones; default: those of the M items.
+        reach : (L,) array or None
+            Mean distances of all items to the L ones; None: those of the M items.
         """
         raise NotImplementedError
 

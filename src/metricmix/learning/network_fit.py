@@ -1,4 +1,4 @@
-"""Network mixtures of a classifier: the training.
+"""Network mixtures of a classifier: the settings, and the training.
 
 The network is trained in PyTorch (:mod:`metricmix.torch.train_network`); what is learned is a
 :class:`~metricmix.mixture.NetworkMixture`, plain arrays that predict without it.
@@ -6,15 +6,65 @@ The network is trained in PyTorch (:mod:`metricmix.torch.train_network`); what i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from metricmix.devices import resolve_device, torch_module
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.learning.options import Network
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import LabelObjective, Objective
 from metricmix.solvers.result import SolveResult
+from metricmix.state import stored
+from metricmix.validation import check_integer
 
-__all__ = ["fit_network"]
+__all__ = ["Network", "as_network", "fit_network"]
+
+
+@stored("Network")
+@dataclass(frozen=True)
+class Network:
+    """Settings of a network mixture.
+
+    Parameters
+    ----------
+    hidden : int
+        Hidden units.
+    max_iter : int
+        Most steps of training.
+    patience : int
+        Steps without a smaller loss of held-out labels after which training stops.
+    n_folds : int
+        Folds of the labels, each held out in turn.
+    """
+
+    hidden: int = 16
+    max_iter: int = 200
+    patience: int = 20
+    n_folds: int = 4
+
+    def check(self) -> None:
+        """Raise InputError unless the settings make sense."""
+        for name, low in (("hidden", 1), ("max_iter", 0), ("patience", 1), ("n_folds", 2)):
+            check_integer(getattr(self, name), name=f"mixture: {name}", low=low)
+
+
+def as_network(mixture: Any) -> Network | None:
+    """Return the settings of a network, or None for the linear mixture.
+
+    >>> as_network("network").hidden
+    16
+    """
+    if isinstance(mixture, Network):
+        mixture.check()
+        return mixture
+    if mixture not in ("linear", "network"):
+        raise InputError(
+            argument="mixture",
+            expected="'linear', 'network' or Network(...)",
+            found=f"{mixture!r}",
+        )
+    return Network() if mixture == "network" else None
 
 
 def fit_network(

@@ -32,8 +32,7 @@ from metricmix.exceptions import InputError
 from metricmix.labels import check_label_order
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learn import objective_of
-from metricmix.learning.learned import Learned
-from metricmix.learning.options import Options
+from metricmix.learning.learned import Learned, Options
 from metricmix.learning.task import Task
 from metricmix.mixture.linear import Mixture
 from metricmix.paths.geodesic import check_stored_edges
