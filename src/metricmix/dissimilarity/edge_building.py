@@ -16,7 +16,7 @@ import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.squared_distances import half_squares
-from metricmix.kernels.blocks import BlockJob, Found, run_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, run_blocks
 from metricmix.kernels.threads import blas_threads, check_time
 from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices, Ints
@@ -190,24 +190,11 @@ class EdgeValues(BlockJob):
     alone = True  # sources need not support several threads
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.tails) // EDGES_AT_ONCE)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit: a microsecond per edge."""
-        return EDGES_AT_ONCE * 1e-6
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return float(EDGES_AT_ONCE * self.dtype.itemsize)
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: the two ends of the edges, and values in double precision."""
-        return 64.0 * EDGES_AT_ONCE
+    def cost(self) -> Cost:
+        """A microsecond per edge; memory for its two ends, and for values in double precision."""
+        units = -(-len(self.tails) // EDGES_AT_ONCE)
+        result = float(EDGES_AT_ONCE * self.dtype.itemsize)
+        return Cost(units, EDGES_AT_ONCE * 1e-6, result, work_bytes=64.0 * EDGES_AT_ONCE)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the values on some edges."""

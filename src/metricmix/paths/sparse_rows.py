@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.kernels.blocks import BlockJob, Found, stream_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, stream_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
@@ -124,24 +124,13 @@ class RootDistances(BlockJob):
     what = "distances from roots"
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.roots) // self.lanes)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return self.lanes * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.arcs.indptr))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return float(self.lanes * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize)
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: open items, and distances before they are cut."""
-        return self.unit_bytes + 4.0 * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize
+    def cost(self) -> Cost:
+        """Units of `lanes` roots; memory for open items, and for distances before they are cut."""
+        n, itemsize = len(self.arcs.indptr), self.arcs.lengths.dtype.itemsize
+        seconds = self.lanes * (PER_ARC * len(self.arcs.ends) + PER_ITEM * n)
+        result = float(self.lanes * n * itemsize)
+        units = -(-len(self.roots) // self.lanes)
+        return Cost(units, seconds, result, work_bytes=result + 4.0 * n * itemsize)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the distances from some roots, (n, B)."""
@@ -234,24 +223,11 @@ class RootTrees(BlockJob):
         return cls(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
 
     @property
-    def n_units(self) -> int:
-        """Number of roots."""
-        return len(self.roots)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a root."""
-        return PER_TREE * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.rank))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of a tree."""
-        return 12.0 * len(self.rank)
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: open items, in near order and in the given one."""
-        return 48.0 * len(self.rank)
+    def cost(self) -> Cost:
+        """Units are roots; memory for open items, in near order and in the given one."""
+        n, arcs = len(self.rank), len(self.arcs.ends)
+        seconds = PER_TREE * (PER_ARC * arcs + PER_ITEM * n)
+        return Cost(len(self.roots), seconds, 12.0 * n, work_bytes=48.0 * n)
 
     def block(self, start: int, stop: int) -> Found:
         """Return distances and predecessors of some roots, (B, n)."""
