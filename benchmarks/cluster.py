@@ -25,7 +25,7 @@ import numpy as np
 import metricmix as mm
 from benchmarks.block_schedule import Machines, simulate
 from benchmarks.measure import check_committed, provenance, table
-from metricmix.dissimilarity.edge_building import edge_union
+from metricmix.dissimilarity.edge_set import edge_union
 from metricmix.dissimilarity.nearest_blocks import NearCells
 from metricmix.dissimilarity.nearest_items import nearest_items
 from metricmix.kernels.block_files import digest_of

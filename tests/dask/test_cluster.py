@@ -14,8 +14,9 @@ from scipy.sparse import csr_array, random_array
 
 import metricmix as mm
 from metricmix.dissimilarity import FeatureSource
-from metricmix.dissimilarity.edge_building import edge_union, evaluated
+from metricmix.dissimilarity.edge_set import edge_union
 from metricmix.dissimilarity.nearest_items import nearest_items
+from metricmix.dissimilarity.stack_values import evaluated
 from metricmix.exceptions import ClusterError, TooLargeError
 from metricmix.kernels.blocks import (
     THREADS,

@@ -3,8 +3,7 @@
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
-from metricmix.dissimilarity.edge_building import EdgeReport
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.features import FeatureSource, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.mahalanobis import mahalanobis

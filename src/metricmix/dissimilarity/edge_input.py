@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.edge_building import SINGLE_FROM, EdgeReport, bridged
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet, bridged
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.edge_tables import Numbering, chunks_of, first_wrong, read_values
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.item_ids import check_ids, graph_items
+from metricmix.dissimilarity.stack_values import SINGLE_FROM
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_integer, check_number

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.edge_building import EdgeReport, evaluated
-from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import evaluated
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["EdgeStack"]
+__all__ = ["EdgeSource", "EdgeStack"]
 
 
 class EdgeStack(DissimilarityStack):
@@ -288,6 +288,40 @@ class EdgeStack(DissimilarityStack):
         for r, source in sources.items():
             values[r] = evaluated([source], self.edges)[0]
         return self._with(**on_edges(self.edges, values, self.report))
+
+
+class EdgeSource(Source):
+    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
+
+    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
+        self.edges, self.values, self.name = edges, values, name
+        self.n, self.directed = edges.n, edges.directed
+
+    def rows(self, indices: Indices) -> AnyArray:
+        """Return ``M[indices, :]``, inf where there is no edge."""
+        return self._rows(indices, self.edges.out)
+
+    def columns(self, indices: Indices) -> AnyArray:
+        """Return ``M[:, indices].T``, inf where there is no edge."""
+        return self._rows(indices, self.edges.into)
+
+    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
+        indptr, ends, edge = arcs
+        rows = np.full((len(indices), self.n), np.inf)
+        for row, u in zip(rows, indices, strict=True):
+            here = slice(indptr[u], indptr[u + 1])
+            row[ends[here]] = self.values[edge[here]]
+            row[u] = 0.0
+        return rows
+
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
+        found = self.edges.find(i, j)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
 
 
 def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.source_input import as_block
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
+from metricmix.kernels.blocks import BlockJob, Cost, Found, run_blocks
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.kernels.threads import check_time, in_threads, threads_for
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_indices, check_square_fits
 
 if TYPE_CHECKING:
@@ -23,14 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCALINGS",
+    "SINGLE_FROM",
+    "EdgeValues",
     "StackValues",
     "as_layers",
     "check_names",
+    "evaluated",
     "given_scales",
     "row_ranges",
     "scale_of",
 ]
 
+EDGES_AT_ONCE = 1 << 18
+SINGLE_FROM = 10**6
+"""Edges from which on values are kept in single precision."""
 SCALINGS = ("none", "norm", "mean", "max")
 
 
@@ -275,3 +283,49 @@ def row_range(layer: AnyArray, low: AnyArray, high: AnyArray) -> None:
                 smallest = min(smallest, row[v])
                 largest = max(largest, row[v])
         low[u], high[u] = smallest, largest
+
+
+# -- values on sparse edges ------------------------------------------------------------------------
+
+
+def evaluated(sources: Any, edges: EdgeSet) -> AnyArray:
+    """Return the values of sources on every edge, (R, E); float32 from a million edges on."""
+    precision = np.float32 if len(edges) > SINGLE_FROM else np.float64
+    values: Floats = np.empty((len(sources), len(edges)), precision)
+    for row, source in zip(values, sources, strict=True):
+
+        def put(start: int, stop: int, found: Found, row: AnyArray = row) -> None:
+            row[start * EDGES_AT_ONCE : stop * EDGES_AT_ONCE] = found[0]
+
+        run_blocks(EdgeValues(source, edges.tails, edges.heads, np.dtype(precision)), put)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeValues(BlockJob):
+    """The values of a source on edges; a unit is `EDGES_AT_ONCE` of them."""
+
+    source: Any
+    tails: Ints
+    heads: Ints
+    dtype: Any
+    what = "source values"
+    alone = True  # sources need not support several threads
+
+    @property
+    def cost(self) -> Cost:
+        """A microsecond per edge; memory for its two ends, and for values in double precision."""
+        units = -(-len(self.tails) // EDGES_AT_ONCE)
+        result = float(EDGES_AT_ONCE * self.dtype.itemsize)
+        return Cost(units, EDGES_AT_ONCE * 1e-6, result, work_bytes=64.0 * EDGES_AT_ONCE)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return the values on some edges."""
+        first, last = start * EDGES_AT_ONCE, min(stop * EDGES_AT_ONCE, len(self.tails))
+        found = np.empty(last - first, self.dtype)
+        for low in range(first, last, EDGES_AT_ONCE):
+            check_time()
+            some = slice(low, min(low + EDGES_AT_ONCE, last))
+            ends = self.tails[some].astype(np.int64), self.heads[some].astype(np.int64)
+            found[low - first : low - first + len(ends[0])] = self.source.pairs(*ends)
+        return (found,)

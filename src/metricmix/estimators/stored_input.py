@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from metricmix.dissimilarity.edge_set import EdgeSource
-from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import Source, Subset

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
-from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.edge_set import NearOrder
+from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -93,8 +93,8 @@ class EdgeLengths:
         values m, as a single source of weight 1, formed when first needed.
     dense : DenseLengths or None
         What such kernels need: `block`, its weights, `beta` and `link`.
-    sparse, sparse_into : SparseLengths or None
-        The lengths of all edges, out of items and into them, where the edge set is sparse.
+    edges : EdgeSet or None
+        The edges of a sparse set; None for a complete graph.
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
         edge itself: no weight is negative, and every source obeys the triangle inequality. Both
@@ -109,12 +109,14 @@ class EdgeLengths:
         self.is_linear = self.mixed.is_linear
         self.n = stack.n_items
         self.directed = stack.directed
+        self.edges = stack.edges
+        self._arcs: dict[tuple[bool, bool], SparseLengths] = {}
         self.beta = mixture.beta
         self.link = LINKS.index(mixture.link)
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
         self.is_metric = (
             self.is_linear
-            and stack.edges is None
+            and self.edges is None
             and bool((self.raw_weights >= 0).all())
             and all(known is not None and known.triangle_inequality for known in stack.facts)
         )
@@ -167,54 +169,35 @@ class EdgeLengths:
         return w
 
     @property
-    def edges(self) -> EdgeSet | None:
-        """The edge set, without forming any lengths; None for a complete graph."""
-        return self.stack.edges
+    def near_order(self) -> NearOrder:
+        """The order of the items in which near items of a sparse edge set have near numbers."""
+        assert self.edges is not None
+        return self.edges.near_order
 
-    @cached_property
-    def sparse(self) -> SparseLengths | None:
-        """The lengths of the arcs out of every item; None for a complete graph."""
-        return self._by_arcs("out")
+    def arcs(self, *, reverse: bool = False, near: bool = False) -> SparseLengths:
+        """Return the lengths of the arcs of a sparse edge set, out of items or into them.
 
-    @cached_property
-    def sparse_into(self) -> SparseLengths | None:
-        """The lengths of the arcs into every item; those of `sparse`, unless directed."""
-        return self._by_arcs("into") if self.directed else self.sparse
+        Into items if `reverse`; with `near`, the items are in `near_order`. Formed once.
+        """
+        key = (reverse and self.directed, near)
+        if key not in self._arcs:
+            self._arcs[key] = self._form_arcs(*key)
+        return self._arcs[key]
 
-    def _by_arcs(self, side: str) -> SparseLengths | None:
-        if self.edge_values is None:
-            return None
-        assert isinstance(self.stack, EdgeStack)
-        indptr, ends, edge = getattr(self.stack.edges, side)
-        return SparseLengths(indptr, ends, self.edge_values[edge])
-
-    @cached_property
-    def renumbered(self) -> SparseLengths | None:
-        """Those of `sparse`, with the items in the order of ``edges.near_order``."""
-        return self._renumbered("out")
-
-    @cached_property
-    def renumbered_into(self) -> SparseLengths | None:
-        """Those of `sparse_into`, with the items in the order of ``edges.near_order``."""
-        return self._renumbered("into") if self.directed else self.renumbered
-
-    def _renumbered(self, side: str) -> SparseLengths | None:
-        given = self.sparse if side == "out" else self.sparse_into
-        if given is None or self.edges is None:
-            return None
-        indptr, ends = getattr(self.edges.near_order, side)
+    def _form_arcs(self, into: bool, near: bool) -> SparseLengths:
+        edges, w = self.edges, self.edge_values
+        assert edges is not None
+        assert w is not None
+        if not near:
+            indptr, ends, edge = edges.into if into else edges.out
+            return SparseLengths(indptr, ends, w[edge])
+        given = self.arcs(reverse=into)
+        indptr, ends = edges.near_order.into if into else edges.near_order.out
         if ends is given.ends:
             return given
         lengths = np.empty_like(given.lengths)
-        copy_rows(given.indptr, given.lengths, self.edges.near_order.order, lengths)
+        copy_rows(given.indptr, given.lengths, edges.near_order.order, lengths)
         return SparseLengths(indptr, ends, lengths)
-
-    def edge_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
-        """Return the weights of the raw sources on edges: (R,), or (R, E) if not `is_linear`.
-
-        Those of a network depend on the values of the sources, `raw` (R, E) if given.
-        """
-        return self.mixed.pair_weights(u, v, raw)
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
@@ -233,21 +216,13 @@ class EdgeLengths:
             for start in range(0, self.n, ROWS_AT_ONCE):
                 yield self.mixed_rows(np.arange(start, min(self.n, start + ROWS_AT_ONCE)))
 
-    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
-        """Return the weights of new items, (M, R), where they are local: those of near items.
-
-        `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
-        item that new item q is.
-        """
-        return self.mixed.new_item_weights(m, ends, same)
-
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n).
 
         inf where a sparse set has no edge.
         """
-        sparse = self.sparse_into if reverse else self.sparse
-        if sparse is not None:
+        if self.edges is not None:
+            sparse = self.arcs(reverse=reverse)
             w = np.full((len(items), self.n), np.inf)
             for row, u in zip(w, items, strict=True):
                 here = slice(sparse.indptr[u], sparse.indptr[u + 1])

@@ -150,7 +150,7 @@ def path_contributions(lengths: EdgeLengths, i: int, j: int) -> Contributions:
 
 def edge_parts(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
     """Return the parts of the lengths of the edges from u to v: see :func:`split_lengths`."""
-    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.edge_weights(u, v))
+    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.mixed.pair_weights(u, v))
 
 
 def new_edge_parts(
@@ -167,7 +167,7 @@ def new_edge_parts(
     weights : (R,) array, optional
         Its weights, where the mixture is a local one.
     """
-    by_edge = lengths.edge_weights(ends, ends, raw)
+    by_edge = lengths.mixed.pair_weights(ends, ends, raw)
     if weights is not None and lengths.item_weights is not None:
         by_edge = 0.5 * (weights[:, None] + lengths.item_weights[:, ends])
     return split_lengths(lengths, raw, by_edge)

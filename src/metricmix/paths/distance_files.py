@@ -135,8 +135,7 @@ def job_of(lengths: EdgeLengths, roots: Indices, dtype: str | None, threads: int
     if lengths.edges is None:
         places = np.arange(len(roots), dtype=np.int64)
         return WrittenRows("", lengths, None, None, roots, places, precision)
-    near, arcs = lengths.edges.near_order, lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(near=True)
     if dtype is None:
         precision = arcs.lengths.dtype
     starts = near.rank[roots]

@@ -69,8 +69,7 @@ def distances_in_blocks(
         Positions in `roots`. Every root is in one block, roots near each other in the same one.
     distances : (B, n) array
     """
-    assert lengths.edges is not None
-    rank = lengths.edges.near_order.rank
+    rank = lengths.near_order.rank
     found = blocks_in_near_order(lengths, roots, block, reverse=reverse, n_jobs=n_jobs)
     for some, dist in found:
         yield some, np.ascontiguousarray(dist[rank].T, np.float64)
@@ -85,10 +84,7 @@ def blocks_in_near_order(
     n_jobs: int | None = None,
 ) -> Iterator[tuple[Indices, AnyArray]]:
     """Yield what :func:`distances_in_blocks` does, (n, B) in the order of ``edges.near_order``."""
-    assert lengths.edges is not None
-    near = lengths.edges.near_order
-    arcs = lengths.renumbered_into if reverse else lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=reverse, near=True)
     starts = near.rank[roots]
     places = np.argsort(starts, kind="stable")
     threads = effective_threads(n_jobs) if lengths.n >= BLOCK else 1
@@ -162,10 +158,7 @@ def search_all(
 
     -1 is the predecessor of roots, and of items that cannot be reached.
     """
-    assert lengths.edges is not None
-    near = lengths.edges.near_order
-    arcs = lengths.renumbered_into if reverse else lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=reverse, near=True)
     return tree_of(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
 
 
@@ -184,9 +177,7 @@ def nearest_labels_over_edges(
     lengths: EdgeLengths, items: Indices, labels: Indices, k: int
 ) -> tuple[Floats, Indices]:
     """Return what :func:`~metricmix.paths.neighbours.nearest_labels` does, over sparse edges."""
-    assert lengths.edges is not None
-    near, arcs = lengths.edges.near_order, lengths.renumbered_into
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=True, near=True)
     dist, label = run_labels(arcs, near.rank[items], labels, k, step_width(arcs))
     return dist[near.rank].astype(np.float64), label[near.rank].astype(np.int64)
 
@@ -217,9 +208,7 @@ class RootTrees(BlockJob):
     @classmethod
     def of(cls, lengths: EdgeLengths, roots: Indices) -> RootTrees:
         """Return the job for some roots over a sparse edge set."""
-        assert lengths.edges is not None
-        assert lengths.renumbered is not None
-        near, arcs = lengths.edges.near_order, lengths.renumbered
+        near, arcs = lengths.near_order, lengths.arcs(near=True)
         return cls(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
 
     @property
