@@ -165,8 +165,7 @@ def lengths_from_weights(edges: EdgeList, weight: str | None) -> tuple[EdgeList,
             argument="graph",
             expected=f"a {weight} >= 0 on every edge, found {weights[e]:g} between {u!s} and {v!s}",
         )
-    # One over a subnormal similarity would overflow: no edge, as for zero.
-    tiny = np.finfo(np.float64).tiny
+    tiny = np.finfo(np.float64).tiny  # one over a subnormal similarity would overflow: no edge
     keep = weights >= tiny if weight == "similarity" else np.isfinite(weights)
     weights = weights[keep]
     kept = replace(edges, sources=edges.sources[keep], targets=edges.targets[keep], weights=None)
@@ -292,10 +291,7 @@ def _columns(columns: list[AnyArray], nodes: Any) -> EdgeList:
 
 
 def check_no_edges(array: AnyArray) -> None:
-    """Raise if a 2 x 2 matrix may be meant as two edges: node numbers, 0 and 1 not on a diagonal.
-
-    >>> check_no_edges(np.array([[1.0, 0.5], [0.5, 1.0]]))
-    """
+    """Raise if a 2 x 2 matrix may be two edges: node numbers, 0 and 1 not on a diagonal."""
     whole = array.dtype.kind in "iu"
     if whole and array.diagonal().any() and array.max() > 1 and array.min() >= 0:
         raise InputError(
@@ -341,9 +337,8 @@ def read_dense(array: AnyArray, nodes: Any, weight: str | None) -> EdgeList:
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(
-            argument="graph", expected="a matrix of numbers", found=f"dtype {array.dtype}"
-        ) from None
+        found = f"dtype {array.dtype}"
+        raise InputError(argument="graph", expected="a matrix of numbers", found=found) from None
     ids = _row_ids(nodes, len(values))
     present = ~np.isnan(values)
     if weight != "similarity":
@@ -369,9 +364,8 @@ def read_dense(array: AnyArray, nodes: Any, weight: str | None) -> EdgeList:
 def read_sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     """Read a scipy sparse adjacency matrix; stored zeros are edges where weights are lengths."""
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-        raise InputError(
-            argument="graph", expected="a square matrix (n, n)", found=f"shape {graph.shape}"
-        )
+        found = f"shape {graph.shape}"
+        raise InputError(argument="graph", expected="a square matrix (n, n)", found=found)
     ids = _row_ids(nodes, graph.shape[0])
     # Not summed: a pair stored twice is two parallel edges.
     stored = graph.tocoo()
@@ -385,11 +379,9 @@ def read_sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
 
 
 def _row_ids(nodes: Any, n: int) -> AnyArray:
-    ids = as_ids(n if nodes is None else nodes)
+    ids, expected = as_ids(n if nodes is None else nodes), f"{n}, one per row of the matrix"
     if len(ids) != n:
-        raise InputError(
-            argument="nodes", expected=f"{n}, one per row of the matrix", found=len(ids)
-        )
+        raise InputError(argument="nodes", expected=expected, found=len(ids))
     return ids
 
 

@@ -67,7 +67,6 @@ class DissimilarityStack(StackValues):
         The properties of the kind of each source before scaling; None if unknown.
     n_unreachable : tuple of int
         Per source, the ordered pairs known to have had no path.
-    directed : bool
     block : (R, n, n) array or None
         The raw sources, read-only, if all are in memory; kernels divide the weights by `scales`.
     edges : EdgeSet or None
@@ -87,9 +86,8 @@ class DissimilarityStack(StackValues):
     Whatever is handed out has the sources on its last axis: ``rows(i)`` is
     ``np.asarray(stack)[i]``, of shape (len(i), n, R). Slicing with ``stack[np.ix_(a, a)]`` gives
     a smaller stack with its ids and the *same* scales, so that weights keep their meaning; with
-    other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
-
-    Computed sources of more than 256 items are scaled by a random sample of 256 rows.
+    other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`. Computed sources of
+    more than 256 items are scaled by a random sample of 256 rows.
 
     Examples
     --------
@@ -214,13 +212,7 @@ class DissimilarityStack(StackValues):
 
     @property
     def between_any(self) -> DissimilarityStack:
-        """The same sources between any two items: `origin`.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """The same sources between any two items: `origin`, or an error if there is none."""
         if self.origin is None:
             raise InputError(
                 "its sources are known on the edges only, not between any two items",
@@ -316,9 +308,8 @@ class DissimilarityStack(StackValues):
             rows = source.rows(every)
             block[r] = rows if self.directed else np.minimum(rows, rows.T)
         block.flags.writeable = False
-        layers = [DenseSource(layer, directed=self.directed) for layer in block]
-        unreachable = (0,) * len(layers)
-        return self._with(sources=tuple(layers), block=block, n_unreachable=unreachable)
+        layers = tuple(DenseSource(layer, directed=self.directed) for layer in block)
+        return self._with(sources=layers, block=block, n_unreachable=(0,) * len(layers))
 
     def rescaled(self, scaling: str | ArrayLike | None, *, name: str | None = None) -> Self:
         """Return a stack of the same sources, not copied, divided by other scales.

@@ -43,9 +43,7 @@ __all__ = [
     "SparseLengths",
     "check_finite_lengths",
     "edge_lengths",
-    "form_lengths",
     "lengths_of",
-    "link_in_place",
 ]
 
 FORMED_UP_TO = 8000
@@ -143,10 +141,9 @@ class EdgeLengths:
     @cached_property
     def edge_values(self) -> AnyArray | None:
         """The lengths of the edges of a sparse set, in their order; None for a complete graph."""
-        stack = self.stack
-        if not isinstance(stack, EdgeStack):
+        if not isinstance(self.stack, EdgeStack):
             return None
-        w = np.empty(len(stack.edges), stack.values.dtype)
+        w = np.empty(len(self.stack.edges), self.stack.values.dtype)
         for start in range(0, len(w), EDGES_AT_ONCE):
             some = slice(start, start + EDGES_AT_ONCE)
             w[some] = self._of_edges(some)
@@ -154,19 +151,22 @@ class EdgeLengths:
 
     def _of_edges(self, chosen: slice | Indices) -> AnyArray:
         """Return the lengths of some edges of a sparse set, formed before or not."""
-        stack = self.stack
-        assert isinstance(stack, EdgeStack)
         formed = self.__dict__.get("edge_values")
         if formed is not None:
             return np.asarray(formed[chosen])
-        u = stack.edges.tails[chosen].astype(np.int64)
-        v = stack.edges.heads[chosen].astype(np.int64)
-        m = self.mixed.values(stack.values[:, chosen], u, v)
+        m = self._mixed_edges(chosen)
         link_in_place(m, self.beta, self.link)
-        w = m.astype(stack.values.dtype)
+        w = m.astype(self.stack.values.dtype)  # type: ignore[attr-defined]
         if self.link == 1:  # positive in single precision too
             np.maximum(w, np.finfo(w.dtype).tiny, out=w)
         return w
+
+    def _mixed_edges(self, chosen: slice | Indices) -> Floats:
+        """Return m of some edges of a sparse set, before the link."""
+        stack = self.stack
+        assert isinstance(stack, EdgeStack)
+        u, v = (ends[chosen].astype(np.int64) for ends in (stack.edges.tails, stack.edges.heads))
+        return self.mixed.values(stack.values[:, chosen], u, v)
 
     @property
     def near_order(self) -> NearOrder:
@@ -206,12 +206,9 @@ class EdgeLengths:
 
     def mixed_blocks(self) -> Iterator[Floats]:
         """Yield m before the link, of all edges: some at a time."""
-        if isinstance(self.stack, EdgeStack):
-            edges, values = self.stack.edges, self.stack.values
-            for start in range(0, len(edges), EDGES_AT_ONCE):
-                some = slice(start, start + EDGES_AT_ONCE)
-                u, v = edges.tails[some].astype(np.int64), edges.heads[some].astype(np.int64)
-                yield self.mixed.values(values[:, some], u, v)
+        if self.edges is not None:
+            for start in range(0, len(self.edges), EDGES_AT_ONCE):
+                yield self._mixed_edges(slice(start, start + EDGES_AT_ONCE))
         else:
             for start in range(0, self.n, ROWS_AT_ONCE):
                 yield self.mixed_rows(np.arange(start, min(self.n, start + ROWS_AT_ONCE)))
@@ -221,14 +218,9 @@ class EdgeLengths:
 
         inf where a sparse set has no edge.
         """
-        if self.edges is not None:
-            sparse = self.arcs(reverse=reverse)
-            w = np.full((len(items), self.n), np.inf)
-            for row, u in zip(w, items, strict=True):
-                here = slice(sparse.indptr[u], sparse.indptr[u + 1])
-                row[sparse.ends[here]] = sparse.lengths[here]
-                row[u] = 0.0
-            return w
+        if self.edges is not None and self.edge_values is not None:
+            known = EdgeSource(self.edges, self.edge_values)
+            return np.asarray(known.columns(items) if reverse else known.rows(items))
         w = self.mixed_rows(items, reverse=reverse)
         link_in_place(w, self.beta, self.link)
         w[np.arange(len(items)), items] = 0.0
@@ -319,13 +311,8 @@ class EdgeLengths:
 
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
-        check_square_fits(
-            self.n,
-            8,
-            what="the matrix of all lengths",
-            argument="stack",
-            instead="take fewer items",
-        )
+        what, instead = "the matrix of all lengths", "take fewer items"
+        check_square_fits(self.n, 8, what=what, argument="stack", instead=instead)
         if self.block is not None:
             w = self.some_rows(0, self.n, n_jobs=n_jobs)
         else:
@@ -389,8 +376,8 @@ def check_finite_lengths(
     longest = np.log(2) / mixture.beta + lengths.mixed.bound(np.array(largest, np.float64))
     sound = np.isfinite(stack.n_items * longest) and np.isfinite(lengths.raw_weights).all()
     require(sound, "expected finite edge lengths >= 0")
-    needed = mixture.link == "identity" and verify
-    if needed and not (lengths.is_linear and (lengths.raw_weights >= 0).all()):
+    safe = lengths.is_linear and (lengths.raw_weights >= 0).all()
+    if mixture.link == "identity" and verify and not safe:
         least = min(float(m.min(initial=0.0)) for m in lengths.mixed_blocks())
         require(least >= -1e-9 * longest, "expected finite edge lengths >= 0")
 

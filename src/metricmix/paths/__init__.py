@@ -1,7 +1,7 @@
 """Shortest paths over edge lengths: one pair, nearest, from some, all pairs; soft paths."""
 
 from metricmix.paths.all_pairs import path_metric, project
-from metricmix.paths.contributions import Contributions, contributions
+from metricmix.paths.contributions import Contributions
 from metricmix.paths.geodesic import Stretch, stretch
 from metricmix.paths.joined_items import Joined
 from metricmix.paths.learned_metric import Metric
@@ -21,7 +21,6 @@ __all__ = [
     "SampledViolations",
     "SoftPaths",
     "Stretch",
-    "contributions",
     "kneighbors",
     "kneighbors_graph",
     "nearest_labelled",

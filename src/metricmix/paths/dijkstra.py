@@ -339,9 +339,6 @@ def search_dense(lengths: DenseLengths, reverse: bool, goal: Goal, state: Search
         relax_row(u, m, lengths.beta, lengths.link, goal, state)
 
 
-# -- searches from new items ---------------------------------------------------------------------
-
-
 @kernel
 def open_entries(m: Floats, beta: float, link: int, goal: Goal, state: SearchState) -> None:
     """Open the items at which a path from a new item, with mixture values `m`, may enter the stack.
