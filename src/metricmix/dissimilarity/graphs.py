@@ -11,6 +11,7 @@ import numpy as np
 from metricmix.dissimilarity.breadth_first import adjacency_lists
 from metricmix.dissimilarity.item_ids import as_ids, places, plain_list, sorted_ids
 from metricmix.exceptions import InputError
+from metricmix.items.relation import library_edges
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, unmasked
 
@@ -245,25 +246,14 @@ def read_library_graph(graph: Any, nodes: Any) -> EdgeList:
 
     Ids are the nodes of networkx, and the vertex attribute `name` of igraph where there is one.
     """
-    weights: list[Any] | None
-    if hasattr(graph, "get_edgelist"):  # igraph
-        own = graph.vs["name"] if "name" in graph.vs.attributes() else list(range(graph.vcount()))
-        ends = graph.get_edgelist()
-        weights = graph.es["weight"] if "weight" in graph.es.attributes() else None
-    else:
-        own = list(graph.nodes)
-        row = {node: k for k, node in enumerate(own)}
-        data = list(graph.edges(data="weight"))
-        ends = [(row[u], row[v]) for u, v, _ in data]
-        found = [weight for _, _, weight in data]
-        weights = None if all(value is None for value in found) else found
-    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    nodes_of, pairs, weights, _ = library_edges(graph, ("weight",))
+    own: Any = range(graph.vcount()) if nodes_of is None else nodes_of
     numbers = None
     if weights is not None:
         numbers = _numbers(weights, [(own[u], own[v]) for u, v in pairs])
     u, v = pairs.T
     edges = EdgeList(np.arange(len(own)), u, v, numbers, not graph.is_directed())
-    return realigned(edges, own, nodes)
+    return realigned(edges, list(own), nodes)
 
 
 def read_table(table: Any, nodes: Any) -> EdgeList:
