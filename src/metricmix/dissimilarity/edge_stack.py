@@ -14,11 +14,11 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.stack_values import evaluated
+from metricmix.dissimilarity.stack_values import EdgeSource, evaluated
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Indices
 
-__all__ = ["EdgeSource", "EdgeStack"]
+__all__ = ["EdgeStack"]
 
 
 class EdgeStack(DissimilarityStack):
@@ -201,20 +201,6 @@ class EdgeStack(DissimilarityStack):
         """The names of the sources that are computed from labels."""
         return self.from_labels if self._origin is None else self._origin.supervised
 
-    def _named_scales(self, scaling: str) -> Floats:
-        """Return a scale per source, over the edges."""
-        scales = np.ones(len(self.values))
-        for r, row in enumerate(self.values if len(self.edges) else []):
-            scale = float(
-                np.sqrt(np.square(row, dtype=np.float64).mean())
-                if scaling == "norm"
-                else row.max()
-                if scaling == "max"
-                else row.mean(dtype=np.float64)
-            )
-            scales[r] = scale or 1.0
-        return scales
-
     def rescaled(self, scaling: str | ArrayLike | None, *, name: str | None = None) -> Self:
         """Return the stack divided by other scales; named ones are those of `origin`, if any."""
         given = scaling is not None and not isinstance(scaling, str)
@@ -232,8 +218,8 @@ class EdgeStack(DissimilarityStack):
             _origin=None if self._origin is None else self._origin.select(chosen),
         )
 
-    def _values_among(self, items: Indices) -> dict[str, Any]:
-        """Return the edges among some items, which are different."""
+    def among(self, items: Indices) -> Self:
+        """Return the stack of some items, which are different, and the edges among them."""
         check_different(items)
         place = np.full(self.n_items, -1)
         place[items] = np.arange(len(items))
@@ -242,23 +228,30 @@ class EdgeStack(DissimilarityStack):
         edges = EdgeSet(len(items), tails[kept], heads[kept], directed=self.directed)
         values = np.empty((len(self.values), len(kept)), self.values.dtype)
         values[:, edges.find(tails[kept], heads[kept])] = self.values[:, kept]
-        return {
-            **on_edges(edges, values),
-            "_origin": None if self._origin is None else self._origin.among(items),
-            "labels": None if self.labels is None else self.labels[items],
-        }
+        return (
+            super()
+            .among(items)
+            ._with(
+                **on_edges(edges, values),
+                _origin=None if self._origin is None else self._origin.among(items),
+                labels=None if self.labels is None else self.labels[items],
+            )
+        )
 
-    def _cross(self, rows: Indices, columns: Indices) -> CrossEdges:
+    def cross(self, rows: Indices, columns: Indices) -> CrossEdges:
         """Return the edges from some items to others, which are different."""
         check_different(columns)
         cross = CrossEdges.between(self.edges, self.values, self.names, rows, columns)
         cross.column_items = self.items[columns] if self.has_items else None
         return cross
 
-    def _relabelled(self, known: Known, **options: Any) -> Self:
+    def relabelled(self, known: Known | AnyArray, n_classes: int = 0, **options: Any) -> Self:
         """Return the values for other labels, found from `origin` on the edges."""
         whole = self._origin
         if whole is None:
+            if not self.supervised:
+                return self
+            known = known if isinstance(known, Known) else Known(known, n_classes)
             own = None if self.labels is None else Known(self.labels, known.n_classes)
             if not known.same_as(own):
                 raise InputError(
@@ -268,7 +261,7 @@ class EdgeStack(DissimilarityStack):
                     remedy="make the stack again, and fit to it",
                 )
             return self
-        other = whole.relabelled(known, **options)
+        other = whole.relabelled(known, n_classes, **options)
         if other is whole:
             return self
         pairs = enumerate(zip(whole.sources, other.sources, strict=True))
@@ -288,40 +281,6 @@ class EdgeStack(DissimilarityStack):
         for r, source in sources.items():
             values[r] = evaluated([source], self.edges)[0]
         return self._with(**on_edges(self.edges, values, self.report))
-
-
-class EdgeSource(Source):
-    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
-
-    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
-        self.edges, self.values, self.name = edges, values, name
-        self.n, self.directed = edges.n, edges.directed
-
-    def rows(self, indices: Indices) -> AnyArray:
-        """Return ``M[indices, :]``, inf where there is no edge."""
-        return self._rows(indices, self.edges.out)
-
-    def columns(self, indices: Indices) -> AnyArray:
-        """Return ``M[:, indices].T``, inf where there is no edge."""
-        return self._rows(indices, self.edges.into)
-
-    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
-        indptr, ends, edge = arcs
-        rows = np.full((len(indices), self.n), np.inf)
-        for row, u in zip(rows, indices, strict=True):
-            here = slice(indptr[u], indptr[u + 1])
-            row[ends[here]] = self.values[edge[here]]
-            row[u] = 0.0
-        return rows
-
-    def pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
-        found = self.edges.find(i, j)
-        values = np.full(found.shape, np.inf)
-        known = found >= 0
-        values[known] = self.values[found[known]]
-        values[np.equal(i, j)] = 0.0
-        return values
 
 
 def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:

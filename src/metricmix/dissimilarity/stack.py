@@ -272,16 +272,14 @@ class DissimilarityStack(StackValues):
             Whether each source keeps the classifier that it chose before among several. That is
             cheaper, and lets labels that are held out have a say in that choice.
 
-        The others are shared, not copied, and so is everything where no source is supervised.
+        The others are shared, not copied, and so is everything where no source is supervised. A
+        named scaling is found again where sources change.
         """
         if not self.supervised:
             return self
         if not isinstance(known, Known):
             known = Known(known, n_classes)
-        return self._relabelled(known, weights=weights, keep_choice=keep_choice)
-
-    def _relabelled(self, known: Known, **options: Any) -> Self:
-        """Return the sources for other labels; a named scaling is found again where they change."""
+        options: Any = {"weights": weights, "keep_choice": keep_choice}
         sources = [
             source.relabel(known, **options) if source.supervised else source
             for source in self.sources
@@ -325,15 +323,11 @@ class DissimilarityStack(StackValues):
         if scaling is None or isinstance(scaling, str):
             name = check_choice(scaling or "none", SCALINGS, name="scaling")
             trivial = name == "none" or self.n_items == 1
-            scales = np.ones(self.n_sources) if trivial else self._named_scales(name)
+            scales = np.array([1.0 if trivial else scale_of(s, name) for s in self.sources])
         else:
             name, scales = "given", given_scales(scaling, self.n_sources)
         scales.flags.writeable = False
         return name, scales
-
-    def _named_scales(self, scaling: str) -> Floats:
-        """Return a scale per source; computed ones are scaled by a sample of their rows."""
-        return np.array([scale_of(source, scaling) for source in self.sources])
 
     def part(
         self,
@@ -360,17 +354,13 @@ class DissimilarityStack(StackValues):
         )
 
     def among(self, items: Indices) -> Self:
-        """Return the stack of some items, at the same scales."""
+        """Return the stack of some items, at the same scales: matrices are sliced."""
         links = self.links
         if links is not None:
             place = np.full(self.n_items, -1)
             place[items] = np.arange(len(items))
             links = place[links]
             links = links[(links >= 0).all(axis=1)]
-        return self._with(**self._values_among(items), _items=self._items.take(items), links=links)
-
-    def _values_among(self, items: Indices) -> dict[str, Any]:
-        """Return the sources among some items: matrices are sliced, others are looked up."""
         parts = [
             DenseSource(source.block(items, items), directed=self.directed)
             if isinstance(source, DenseSource)
@@ -378,14 +368,19 @@ class DissimilarityStack(StackValues):
             for source in self.sources
         ]
         sources, block = as_layers(parts, self.directed)
-        unreachable = tuple(source.n_unreachable for source in sources)
-        return {"sources": tuple(sources), "block": block, "n_unreachable": unreachable}
+        return self._with(
+            sources=tuple(sources),
+            block=block,
+            n_unreachable=tuple(source.n_unreachable for source in sources),
+            links=links,
+            _items=self._items.take(items),
+        )
 
     def __getitem__(self, key: Any) -> Self | CrossDissimilarities | CrossEdges:
         rows, columns = open_mesh(key, self.n_items)
-        return self.among(rows) if np.array_equal(rows, columns) else self._cross(rows, columns)
+        return self.among(rows) if np.array_equal(rows, columns) else self.cross(rows, columns)
 
-    def _cross(self, rows: Indices, columns: Indices) -> CrossDissimilarities | CrossEdges:
+    def cross(self, rows: Indices, columns: Indices) -> CrossDissimilarities | CrossEdges:
         """Return the values from some items to others."""
         values = np.stack([source.block(rows, columns) for source in self.sources])
         ends = self.items[rows], self.items[columns]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SCALINGS",
     "SINGLE_FROM",
+    "EdgeSource",
     "EdgeValues",
     "StackValues",
     "as_layers",
@@ -209,8 +210,10 @@ def scale_of(source: Source, scaling: str) -> float:
     """Return the number that brings `source` to unit root mean square, mean or maximum.
 
     Computed sources of more than 256 items are scaled by a random sample of 256 rows, or of fewer
-    where these have more than 16 million entries; 16 rows at least.
+    where these have more than 16 million entries; 16 rows at least. Sparse edges by their values.
     """
+    if isinstance(source, EdgeSource):
+        return source.scale(scaling)
     n, most = source.n, 1 << 24
     chosen = np.arange(n)
     if not isinstance(source, DenseSource) and n > 256:
@@ -286,6 +289,53 @@ def row_range(layer: AnyArray, low: AnyArray, high: AnyArray) -> None:
 
 
 # -- values on sparse edges ------------------------------------------------------------------------
+
+
+class EdgeSource(Source):
+    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
+
+    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
+        self.edges, self.values, self.name = edges, values, name
+        self.n, self.directed = edges.n, edges.directed
+
+    def scale(self, scaling: str) -> float:
+        """Return the root mean square, mean or maximum over the edges; 1 if that is 0."""
+        if len(self.edges) == 0:
+            return 1.0
+        scale = float(
+            np.sqrt(np.square(self.values, dtype=np.float64).mean())
+            if scaling == "norm"
+            else self.values.max()
+            if scaling == "max"
+            else self.values.mean(dtype=np.float64)
+        )
+        return scale or 1.0
+
+    def rows(self, indices: Indices) -> AnyArray:
+        """Return ``M[indices, :]``, inf where there is no edge."""
+        return self._rows(indices, self.edges.out)
+
+    def columns(self, indices: Indices) -> AnyArray:
+        """Return ``M[:, indices].T``, inf where there is no edge."""
+        return self._rows(indices, self.edges.into)
+
+    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
+        indptr, ends, edge = arcs
+        rows = np.full((len(indices), self.n), np.inf)
+        for row, u in zip(rows, indices, strict=True):
+            here = slice(indptr[u], indptr[u + 1])
+            row[ends[here]] = self.values[edge[here]]
+            row[u] = 0.0
+        return rows
+
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
+        found = self.edges.find(i, j)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
 
 
 def evaluated(sources: Any, edges: EdgeSet) -> AnyArray:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import EdgeSource
 from metricmix.dissimilarity.stored_stack import (
     StoredEdges,
     StoredMatrices,

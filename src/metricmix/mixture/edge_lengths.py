@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.edge_set import NearOrder
-from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import EdgeSource
 from metricmix.exceptions import InputError
 from metricmix.kernels.locality import copy_rows
 from metricmix.kernels.mixing import DenseLengths, form_lengths, link_in_place, tangent_of
@@ -180,24 +181,23 @@ class EdgeLengths:
         Into items if `reverse`; with `near`, the items are in `near_order`. Formed once.
         """
         key = (reverse and self.directed, near)
-        if key not in self._arcs:
-            self._arcs[key] = self._form_arcs(*key)
-        return self._arcs[key]
-
-    def _form_arcs(self, into: bool, near: bool) -> SparseLengths:
+        if key in self._arcs:
+            return self._arcs[key]
         edges, w = self.edges, self.edge_values
         assert edges is not None
         assert w is not None
         if not near:
-            indptr, ends, edge = edges.into if into else edges.out
-            return SparseLengths(indptr, ends, w[edge])
-        given = self.arcs(reverse=into)
-        indptr, ends = edges.near_order.into if into else edges.near_order.out
-        if ends is given.ends:
-            return given
-        lengths = np.empty_like(given.lengths)
-        copy_rows(given.indptr, given.lengths, edges.near_order.order, lengths)
-        return SparseLengths(indptr, ends, lengths)
+            indptr, ends, edge = edges.into if key[0] else edges.out
+            arcs = SparseLengths(indptr, ends, w[edge])
+        else:
+            arcs = self.arcs(reverse=reverse)
+            indptr, ends = edges.near_order.into if key[0] else edges.near_order.out
+            if ends is not arcs.ends:
+                lengths = np.empty_like(arcs.lengths)
+                copy_rows(arcs.indptr, arcs.lengths, edges.near_order.order, lengths)
+                arcs = SparseLengths(indptr, ends, lengths)
+        self._arcs[key] = arcs
+        return arcs
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
