@@ -25,11 +25,11 @@ import numpy as np
 import metricmix as mm
 from benchmarks.block_schedule import Machines, simulate
 from benchmarks.measure import check_committed, provenance, table
-from metricmix.dissimilarity.edge_building import edge_union
+from metricmix.dissimilarity.edge_set import edge_union
 from metricmix.dissimilarity.nearest_blocks import NearCells
 from metricmix.dissimilarity.nearest_items import nearest_items
 from metricmix.kernels.block_files import digest_of
-from metricmix.kernels.blocks import BlockJob, Engine, Found, block_ranges, use_engine
+from metricmix.kernels.blocks import BlockJob, Cost, Engine, Found, block_ranges, use_engine
 from metricmix.kernels.threads import one_thread
 from metricmix.memory import in_words
 from metricmix.paths.sparse_rows import RootTrees
@@ -70,7 +70,7 @@ class Recorded(Engine):
 class Nothing(BlockJob):
     """Blocks without work."""
 
-    what, n_units, unit_seconds, unit_bytes, work_bytes = "nothing", 200, 1.0, 8.0, 0.0
+    what, cost = "nothing", Cost(200, unit_seconds=1.0, unit_bytes=8.0)
 
     def block(self, start: int, stop: int) -> Found:
         """Return a number."""
@@ -194,7 +194,7 @@ def measure() -> dict[str, Any]:
                 "one": one[-1],
             }
             if isinstance(job, NearCells):
-                pairs = ITEMS**2 / job.n_units * job.around.shape[1]
+                pairs = ITEMS**2 / job.cost.units * job.around.shape[1]
                 record["jobs"][name]["per pair"] = sum(seconds) / pairs
             else:
                 record["jobs"][name]["per root"] = sum(seconds) / ROOTS

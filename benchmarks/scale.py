@@ -100,7 +100,7 @@ def learn(n: int) -> dict[str, Any]:
     mm.nearest_labelled(model.learned_.lengths, labelled=np.flatnonzero(known >= 0))
     lengths = mm.mixture.edge_lengths(stack, model.mixture_)
     mm.kneighbors(lengths, k=5, items=[0])
-    _ = lengths.renumbered
+    lengths.arcs(near=True)
     clock.lap("lengths")
     mm.nearest_labelled(lengths, labelled=np.flatnonzero(known >= 0))
     clock.lap("nearest labelled")

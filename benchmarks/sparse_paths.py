@@ -128,12 +128,12 @@ def measured(edges: EdgeSet, values: np.ndarray) -> list[str]:
     roots = rng.integers(n, size=ROOTS)
     i, j = rng.integers(n, size=(2, PAIRS))
     lengths = EdgeLengths(stack, mixture)
-    once = seconds(lambda: lengths.sparse) + seconds(lambda: lengths.renumbered)
+    once = seconds(lengths.arcs) + seconds(lambda: lengths.arcs(near=True))
     search_all(lengths, roots[:1])  # compiles
     list(distances_in_blocks(lengths, roots[:8], n_jobs=1))
     bundle_paths(EdgeLengths(stack, mixture), i[:1], j[:1], n_jobs=1)
     nearest_labelled(lengths, labelled=[0])
-    matrix = csr_array((lengths.sparse.lengths.astype(float), *lengths.sparse[1::-1]), (n, n))
+    matrix = csr_array((lengths.arcs().lengths.astype(float), *lengths.arcs()[1::-1]), (n, n))
     scipy = min(seconds(lambda r=r: dijkstra(matrix, indices=r)) for r in roots[:2])
     one = min(seconds(lambda r=r: search_all(lengths, np.array([r]))) for r in roots[:3])
     many = seconds(lambda: list(distances_in_blocks(lengths, roots, n_jobs=1))) / ROOTS

@@ -11,7 +11,7 @@ from fuzz.areas.paths import check_labelled, check_neighbours, check_pairs, chec
 from fuzz.cases import Area, Instance, ask
 from fuzz.instances import chance, lengths, numbers, pick, size
 from metricmix.dissimilarity import CrossEdges, EdgeSet
-from metricmix.dissimilarity.edge_building import bridged
+from metricmix.dissimilarity.edge_set import bridged
 from metricmix.mixture import edge_lengths
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.sparse_rows import distances_in_blocks

@@ -14,10 +14,18 @@ from scipy.sparse import csr_array, random_array
 
 import metricmix as mm
 from metricmix.dissimilarity import FeatureSource
-from metricmix.dissimilarity.edge_building import edge_union, evaluated
+from metricmix.dissimilarity.edge_set import edge_union
 from metricmix.dissimilarity.nearest_items import nearest_items
+from metricmix.dissimilarity.stack_values import evaluated
 from metricmix.exceptions import ClusterError, TooLargeError
-from metricmix.kernels.blocks import THREADS, current_engine, keep_blocks, run_blocks, stream_blocks
+from metricmix.kernels.blocks import (
+    THREADS,
+    Cost,
+    current_engine,
+    keep_blocks,
+    run_blocks,
+    stream_blocks,
+)
 from metricmix.learning.bootstrap import bootstrap_weights
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
@@ -55,7 +63,7 @@ def stack() -> mm.EdgeStack:
 
 
 def squares(job: SlowSquares) -> np.ndarray:
-    found = np.full(job.n_units, np.nan)
+    found = np.full(job.cost.units, np.nan)
 
     def put(start: int, stop: int, arrays: Any) -> None:
         found[start:stop] = arrays[0]
@@ -180,9 +188,9 @@ def test_cluster_memory_and_dashboard_are_told(client) -> None:
     assert [step[:3] for step in steps] == [("squares", k + 1, 40) for k in range(40)]
 
 
-def test_what_does_not_fit_is_refused(client) -> None:
+def test_what_does_not_fit_is_refused(client, monkeypatch) -> None:
+    monkeypatch.setattr(SlowSquares, "cost", Cost(40, 1e-3, 8.0, work_bytes=8e9))
     job = SlowSquares(np.arange(40.0), 0.0)
-    object.__setattr__(job, "work_bytes", 8e9)
     with (
         use_cluster(client, **NOW),
         pytest.raises(TooLargeError, match=r"smallest worker has 3\.0 GiB; start"),

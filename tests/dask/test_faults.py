@@ -57,7 +57,7 @@ def local(n_workers: int = 2, memory_limit: str = "3GiB") -> Iterator[Any]:
 
 
 def squares(job: SlowSquares) -> np.ndarray:
-    found = np.full(job.n_units, np.nan)
+    found = np.full(job.cost.units, np.nan)
 
     def put(start: int, stop: int, arrays: Any) -> None:
         found[start:stop] = arrays[0]

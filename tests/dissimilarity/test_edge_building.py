@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from metricmix.dissimilarity import ComputedSource, EdgeSet
-from metricmix.dissimilarity import edge_building as building
-from metricmix.dissimilarity.edge_building import bridged, edge_union, evaluated
+from metricmix.dissimilarity import ComputedSource, EdgeSet, stack_values
+from metricmix.dissimilarity.edge_set import EdgeReport, bridged, edge_union
+from metricmix.dissimilarity.stack_values import evaluated
 
 
 def test_the_union_counts_edges_by_origin() -> None:
@@ -68,15 +68,15 @@ def test_values_are_single_beyond_a_million_edges(monkeypatch: pytest.MonkeyPatc
     values = evaluated([source], edges)
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values[0], expected)
-    monkeypatch.setattr(building, "SINGLE_FROM", 100)
-    monkeypatch.setattr(building, "EDGES_AT_ONCE", 7)
+    monkeypatch.setattr(stack_values, "SINGLE_FROM", 100)
+    monkeypatch.setattr(stack_values, "EDGES_AT_ONCE", 7)
     values = evaluated([source, source], edges)
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values[1], expected)
 
 
 def test_the_report_names_everything() -> None:
-    report = building.EdgeReport(
+    report = EdgeReport(
         10,
         30,
         {"links": 12, "words": 25},

@@ -251,7 +251,7 @@ def test_slices_of_a_stack() -> None:
 
 
 def test_distances_join_through_the_nearest_edge():
-    from metricmix.paths.sparse_new_items import join_distances
+    from metricmix.paths.out_of_sample import join_distances
 
     rng = np.random.default_rng(0)
     d = rng.random((9, 4))

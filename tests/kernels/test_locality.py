@@ -44,7 +44,7 @@ def test_edges_of_a_shuffled_ring_join_near_numbers():
 @pytest.mark.parametrize("seed", range(20))
 def test_renumbered_rows_are_the_same_graph(seed):
     graph = random_graph(seed)
-    given = graph.lengths.sparse
+    given = graph.lengths.arcs()
     n = graph.lengths.n
     order = np.random.default_rng(seed).permutation(n).astype(np.int32)
     indptr, ends = np.empty_like(given.indptr), np.empty_like(given.ends)
@@ -63,8 +63,8 @@ def test_lengths_in_the_near_order(seed, monkeypatch):
     graph = random_graph(seed)
     order = graph.lengths.edges.near_order.order
     for arcs, w in (
-        (graph.lengths.renumbered, graph.w),
-        (graph.lengths.renumbered_into, graph.w.T),
+        (graph.lengths.arcs(near=True), graph.w),
+        (graph.lengths.arcs(reverse=True, near=True), graph.w.T),
     ):
         found = np.full(graph.w.shape, np.inf)
         found[np.repeat(np.arange(len(w)), np.diff(arcs.indptr)), arcs.ends] = arcs.lengths

@@ -10,14 +10,17 @@ import pytest
 import metricmix as mm
 from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.dijkstra import Goal, SearchState
+from metricmix.paths.dijkstra import (
+    Goal,
+    SearchState,
+    nearest_wanted,
+    open_entries,
+    take_wanted,
+)
 from metricmix.paths.neighbours import nearest_labels
 from metricmix.paths.out_of_sample import (
     NewItems,
     nearest_by_table,
-    nearest_wanted,
-    open_entries,
-    take_wanted,
 )
 from reference.closure import minplus as slow_minplus
 from reference.instances import on_demand, random_sources, whole_lengths

@@ -16,8 +16,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths import sparse_bundle
 from metricmix.paths.pair import bundle_paths
-from metricmix.paths.predecessors import trace_to_roots
-from metricmix.paths.sparse_bundle import sparse_paths, traced_paths
+from metricmix.paths.sparse_bundle import sparse_paths, trace_to_roots, traced_paths
 from metricmix.paths.sparse_pairs import (
     arc_length,
     arcs_of,
@@ -135,7 +134,7 @@ def test_weights_of_a_local_mixture_on_demand():
     lengths = EdgeLengths(stack, mixture)
     on_demand = arcs_of(lengths, 0)
     assert not on_demand.formed
-    formed = EdgeLengths(stack, mixture).sparse
+    formed = EdgeLengths(stack, mixture).arcs()
     for u in range(20):
         for a in range(formed.indptr[u], formed.indptr[u + 1]):
             assert np.isclose(arc_length(on_demand, u, a), formed.lengths[a], rtol=1e-14)

@@ -81,7 +81,7 @@ def test_distances_agree_with_scipy_on_many_graphs(first):
 
     for seed in range(first, first + 400):
         graph = random_graph(seed)
-        sparse = graph.lengths.sparse
+        sparse = graph.lengths.arcs()
         if not (sparse.lengths > 0).all():
             continue  # scipy may drop edges of length 0
         n = graph.lengths.n
@@ -141,7 +141,7 @@ def test_searches_one_by_one_where_waves_arrive_at_different_times():
     rng = np.random.default_rng(0)
     lengths = line(4000, rng)
     roots = rng.permutation(4000)[:32].astype(np.int32)
-    arcs_ = lengths.sparse
+    arcs_ = lengths.arcs()
     assert not run_lanes(arcs_, np.sort(roots), 0.1, np.full((4000, 32), np.inf))
     place = np.empty((32, 4000))
     for some, rows in distances_in_blocks(lengths, roots, n_jobs=1):
@@ -166,7 +166,6 @@ def test_blocks_hold_every_root_once_and_are_as_small_as_asked():
 
 def test_a_deadline_stops_a_search():
     lengths = line(300, np.random.default_rng(1))
-    assert lengths.renumbered is not None
     with stop_after(60.0) as deadline:
         blocks = distances_in_blocks(lengths, np.arange(300), n_jobs=1)
         next(blocks)

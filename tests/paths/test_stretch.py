@@ -5,7 +5,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.dissimilarity import EdgeSet
-from metricmix.dissimilarity.edge_building import edge_union
+from metricmix.dissimilarity.edge_set import edge_union
 from metricmix.dissimilarity.nearest_items import nearest_items
 from metricmix.paths import stretch
 
@@ -51,7 +51,7 @@ def test_bounds_from_the_nearest_items_and_a_sample(directed: bool, monkeypatch)
     assert (found.over_all_pairs < 0.9 * exact.over_all_pairs).any()
     assert found.over_sample is not None  # of all 40 items
     np.testing.assert_allclose(found.over_sample, exact.over_all_pairs, rtol=1e-6)
-    monkeypatch.setattr(importlib.import_module("metricmix.paths.stretch"), "SAMPLE", 1)
+    monkeypatch.setattr(importlib.import_module("metricmix.paths.geodesic"), "SAMPLE", 1)
     sampled = stretch(stack, plain, n_pairs=3, exact=False)
     assert (sampled.over_sample >= stretch(stack, plain, n_pairs=3).over_all_pairs - 1e-9).all()
     np.testing.assert_array_equal(found.over_edges, exact.over_edges)

@@ -10,12 +10,14 @@ import metricmix as mm
 from metricmix.mixture import edge_lengths
 from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.paths import shortest_path_trees
-from metricmix.paths.predecessors import any_predecessor, find_predecessors, trace_edges
+from metricmix.paths.pair import trace_edges
 from metricmix.paths.trees import (
     ROOTS_PER_CLOSURE,
+    any_predecessor,
     bellman_ford,
     bellman_ford_in_blocks,
     dijkstra_trees,
+    find_predecessors,
     push_flow,
     trees_from_closure,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metricmix.kernels.blocks import BlockJob, Found
+from metricmix.kernels.blocks import BlockJob, Cost, Found
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,16 +18,10 @@ class SlowSquares(BlockJob):
     x: np.ndarray
     seconds: float
     what = "squares"
-    work_bytes = 0.0
-    unit_bytes = 8.0
 
     @property
-    def n_units(self) -> int:
-        return len(self.x)
-
-    @property
-    def unit_seconds(self) -> float:
-        return max(self.seconds, 1e-3)
+    def cost(self) -> Cost:
+        return Cost(len(self.x), max(self.seconds, 1e-3), unit_bytes=8.0)
 
     def block(self, start: int, stop: int) -> Found:
         time.sleep((stop - start) * self.seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.dissimilarity.graph_formats import EdgeList
+from metricmix.dissimilarity.graphs import EdgeList
 from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import Adjacency, PairWeights, in_slices
 from metricmix.relaxations.path_constraints import (

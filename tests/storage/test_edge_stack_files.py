@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import metricmix as mm
 from metricmix.dissimilarity import EdgeSet
-from metricmix.dissimilarity.edge_building import EdgeReport
+from metricmix.dissimilarity.edge_set import EdgeReport
 from metricmix.dissimilarity.kernel_logistic import KernelClassifier
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.supervised import SupervisedSource

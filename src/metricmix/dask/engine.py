@@ -104,7 +104,7 @@ class Cluster(Engine):
 
     def takes(self, job: BlockJob) -> bool:
         """Return whether a job is worth sending."""
-        return job.n_units > 1 and job.n_units * job.unit_seconds >= self.smallest
+        return job.cost.units > 1 and job.cost.units * job.cost.unit_seconds >= self.smallest
 
     def run(self, job: BlockJob, consume: Consume, n_jobs: int | None = None) -> None:
         """Compute all blocks on the workers, and call `consume` with each."""
@@ -286,7 +286,7 @@ class Cluster(Engine):
         """
         workers = self.workers()
         units = max(stop - start for start, stop in blocks)
-        result, own = units * job.unit_bytes, job.work_bytes
+        result, own = units * job.cost.unit_bytes, job.cost.work_bytes
         held = min(inputs, own) if job.streams and sees else inputs
         most = max((int(worker["nthreads"]) for worker in workers.values()), default=1)
         # Memory of a worker before its first block: Python, its packages, compiled code.
@@ -295,7 +295,7 @@ class Cluster(Engine):
         limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
         least = min(limits, default=math.inf)
         allowed = "no limit" if math.isinf(least) else f"{in_words(least)} allowed"
-        all_results = sum(stop - start for start, stop in blocks) * job.unit_bytes
+        all_results = sum(stop - start for start, stop in blocks) * job.cost.unit_bytes
         self.on_message(
             f"{job.what}: {len(blocks)} blocks, inputs {in_words(inputs)}; about "
             f"{in_words(needed)} per worker ({allowed}), "

@@ -14,8 +14,7 @@ A source has three states:
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
-from metricmix.dissimilarity.edge_building import EdgeReport
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.feature_rows import FeatureSource
 from metricmix.dissimilarity.features import features, mahalanobis
 from metricmix.dissimilarity.graphs import Graph, as_graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,24 @@ from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_indices
 
-__all__ = ["CrossDissimilarities", "CrossEdges", "open_mesh"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.stack import DissimilarityStack
+
+__all__ = [
+    "CrossDissimilarities",
+    "CrossEdges",
+    "are_items",
+    "find_same_items",
+    "has_edges_of",
+    "open_mesh",
+]
+
+ROUNDING = 1e-12
+"""Dissimilarities up to this share of the scale of their source count as 0."""
+ROW_ROUNDING = 1e-6
+"""Relative difference up to which two rows count as equal (float32 sources included)."""
+ROWS_AT_ONCE = 128
+"""Rows that are compared together."""
 
 
 def open_mesh(key: Any, n: int) -> tuple[Indices, Indices]:
@@ -261,3 +278,81 @@ class CrossEdges:
         order = known[np.lexsort((ends[known], row[known]))]
         shape = (len(self), len(columns))
         return self.of_sorted(row[order], ends[order], values[:, order], names, shape)
+
+
+# -- new items that are items of the stack -------------------------------------------------------
+
+
+def are_items(stack: DissimilarityStack, rows: AnyArray | CrossEdges, first: int) -> bool:
+    """Return whether `rows` are those of the items first, first + 1, … of the stack.
+
+    `rows` (M, n, R) are raw values; edges, over a sparse edge set.
+    """
+    if first + len(rows) > stack.n_items:
+        return False
+    if isinstance(rows, CrossEdges):
+        return all(has_edges_of(stack, rows, q, first + q) for q in range(len(rows)))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        if not same_rows(stack, some, first + start + np.arange(len(some))).all():
+            return False
+    return True
+
+
+def find_same_items(
+    stack: DissimilarityStack, raw: AnyArray | CrossEdges, m: Floats, weights: Floats
+) -> Indices:
+    """Return which new items have the very row of an item of the stack; -1 for the others.
+
+    Of several such items, the first. `m` are mixture values of `raw`, by `weights` of the sources.
+    """
+    if isinstance(raw, CrossEdges):
+        return find_same_edges(stack, raw)
+    scales, same = stack.scales, np.full(len(raw), -1)
+    # Where no source tells two items apart, neither does the mixture: few places to look at.
+    near = np.abs(m) <= ROUNDING * float(np.abs(weights) @ scales)
+    item, place = np.nonzero(near)
+    equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
+    item, place = item[equal], place[equal]
+    while len(item):  # the next place of each item that is still looking for one
+        known, first = np.unique(item, return_index=True)
+        for start in range(0, len(known), ROWS_AT_ONCE):
+            chunk = slice(start, start + ROWS_AT_ONCE)
+            some, at = known[chunk], place[first[chunk]]
+            same[some] = np.where(same_rows(stack, raw[some], at), at, -1)
+        left = same[item] < 0
+        left[first] = False
+        item, place = item[left], place[left]
+    return same
+
+
+def same_rows(stack: DissimilarityStack, raw: AnyArray, items: Indices) -> NDArray[np.bool_]:
+    """Return which of the rows `raw` (M, n, R) are those of the items, up to rounding."""
+    theirs = np.moveaxis(stack.raw_rows(items), 0, -1)
+    close = np.abs(raw - theirs) <= ROW_ROUNDING * (stack.scales + theirs)
+    return np.asarray(close.all(axis=(1, 2)))
+
+
+def find_same_edges(stack: DissimilarityStack, rows: CrossEdges) -> Indices:
+    """Return which new items have the very edges of an item of the stack; -1 for the others."""
+    same = np.full(len(rows), -1)
+    equal = (rows.values <= ROUNDING * stack.scales[:, None]).all(axis=0)
+    row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+    for edge in np.flatnonzero(equal):
+        q, u = int(row[edge]), int(rows.ends[edge])
+        if same[q] < 0 and has_edges_of(stack, rows, q, u):
+            same[q] = u
+    return same
+
+
+def has_edges_of(stack: Any, rows: CrossEdges, q: int, u: int) -> bool:
+    """Return whether new item q is at 0 from item u of an EdgeStack and has its edges."""
+    arcs, here = stack.edges.out, rows.row(q)
+    own = slice(arcs.indptr[u], arcs.indptr[u + 1])
+    ends, raw = rows.ends[here], rows.values[:, here]
+    others = ends != u
+    if others.all() or not np.array_equal(ends[others], arcs.ends[own]):
+        return False
+    scales, theirs = stack.scales[:, None], stack.values[:, arcs.edge[own]]
+    close = np.abs(raw[:, others] - theirs) <= ROW_ROUNDING * (scales + theirs)
+    return bool(close.all() and (raw[:, ~others] <= ROUNDING * scales).all())

@@ -22,7 +22,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import Floats, Indices
-from metricmix.validation import check_number, check_square_fits, check_table
+from metricmix.validation import check_integer, check_number, check_square_fits, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -99,8 +99,7 @@ def diffusion(
            [0.293, 0.293, 0.   , 0.   ],
            [0.293, 0.293, 0.   , 0.   ]])
     """
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
-        raise InputError(argument="steps", expected="a whole number >= 0", found=f"{steps!r}")
+    check_integer(steps, name="steps")
     if restart is not None:
         restart = check_number(restart, name="restart", low=0.0, high=1.0, open_low=True)
     lengths = as_graph(graph, nodes=nodes, weight=weight)

@@ -21,19 +21,19 @@ no edge at all               refused
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.edge_building import SINGLE_FROM, EdgeReport, bridged
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet, bridged
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.edge_tables import Numbering, chunks_of, first_wrong, read_values
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.item_ids import check_ids, graph_items
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.item_ids import Numbering, check_ids, graph_items, is_frame
+from metricmix.dissimilarity.stack_values import SINGLE_FROM
+from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
@@ -42,12 +42,8 @@ __all__ = ["from_graphs", "from_matrices", "from_table"]
 Missing = float | Mapping[str, float] | None
 
 
-class Entries(NamedTuple):
-    """What one source says of edges, as it was read: ends and values (E,), NaN if missing."""
-
-    u: Indices
-    v: Indices
-    values: AnyArray
+Entries = tuple[Indices, Indices, AnyArray]
+"""What one source says of edges, as it was read: two ends and values (E,), NaN if missing."""
 
 
 def from_matrices(
@@ -99,12 +95,9 @@ def from_matrices(
     for name, matrix in matrices.items():
         label = f"matrices[{name!r}]"
         if not hasattr(matrix, "tocoo"):
-            raise InputError(
-                argument=label,
-                expected="a scipy sparse matrix",
-                found=type(matrix).__name__,
-                remedy="a dense matrix goes into a DissimilarityStack",
-            )
+            expected, kind = "a scipy sparse matrix", type(matrix).__name__
+            remedy = "a dense matrix goes into a DissimilarityStack"
+            raise InputError(argument=label, expected=expected, found=kind, remedy=remedy)
         entries = matrix.tocoo()
         shape = entries.shape
         if shape[0] != shape[1] or n not in (0, shape[0]):
@@ -120,10 +113,10 @@ def from_matrices(
                 expected=f"finite values >= 0, found {place}",
                 remedy="leave such entries out",
             )
-        found[str(name)] = Entries(u, v, entries.data)
+        found[str(name)] = u, v, entries.data
     ids = None if items is None else check_ids(items, n)
-    policy = Policy(missing, duplicates, bridge)
-    stack = assembled(found, n, ids, directed, policy, both_triangles=True)
+    policy = (missing, duplicates, bridge)
+    stack = assembled(found, n, ids, directed, *policy, both_triangles=True)
     return stack if scaling is None else stack.rescaled(scaling)
 
 
@@ -133,9 +126,7 @@ def from_graphs(
     nodes: Any = None,
     directed: bool = False,
     weight: str | Mapping[str, str | None] | None = None,
-    missing: Missing = None,
-    bridge: Missing = None,
-    scaling: Any = None,
+    **options: Any,
 ) -> EdgeStack:
     """Return the stack of the edge lengths of a graph per source.
 
@@ -149,8 +140,8 @@ def from_graphs(
     directed : bool
     weight : str or dict of str
         What weights mean; see :func:`~metricmix.dissimilarity.as_graph`.
-    missing, bridge, scaling
-        See :func:`from_matrices`.
+    options
+        `missing`, `bridge` and `scaling`; see :func:`from_matrices`.
 
     Examples
     --------
@@ -168,19 +159,14 @@ def from_graphs(
             ids = graph_items(graph, nodes, lengths.nodes)
             nodes = lengths.n if ids is None else lengths.nodes
         matrices[name] = lengths.adjacency
-    return from_matrices(
-        matrices, directed=directed, items=ids, missing=missing, bridge=bridge, scaling=scaling
-    )
+    return from_matrices(matrices, directed=directed, items=ids, **options)
 
 
 def check_named(values: Any, what: str, *, name: str) -> None:
     """Raise unless these are objects by name, one at least."""
     if not isinstance(values, Mapping) or not values:
-        raise InputError(
-            argument=name,
-            expected=f"a dictionary of names and {what}",
-            found=type(values).__name__,
-        )
+        expected = f"a dictionary of names and {what}"
+        raise InputError(argument=name, expected=expected, found=type(values).__name__)
 
 
 def from_table(
@@ -216,11 +202,6 @@ def from_table(
     chunksize : int
         Rows read at a time.
 
-    Raises
-    ------
-    InputError
-        See the table of :mod:`metricmix.dissimilarity.edge_input`.
-
     Examples
     --------
     >>> import pandas as pd
@@ -242,10 +223,8 @@ def from_table(
                 found=[str(name) for name in chunk.columns],
                 remedy="name the columns by source=, target= and columns=",
             )
-        names = [
-            str(name)
-            for name in (columns or [x for x in chunk.columns if x not in (source, target)])
-        ]
+        others = [name for name in chunk.columns if name not in (source, target)]
+        names = [str(name) for name in columns or others]
         if not names:
             raise InputError(argument="table", expected="a column per source", found="none")
         u.append(numbering.codes(chunk[source], row, source))
@@ -257,16 +236,85 @@ def from_table(
     order, ids, n = numbering.finished()
     ends = order[np.concatenate(u)], order[np.concatenate(v)]
     values = np.concatenate(parts, axis=1)
-    found = {name: Entries(*ends, row) for name, row in zip(names, values, strict=True)}
-    return assembled(found, n, ids, directed, Policy(missing, duplicates, bridge))
+    found = {name: (*ends, row) for name, row in zip(names, values, strict=True)}
+    return assembled(found, n, ids, directed, missing, duplicates, bridge)
 
 
-class Policy(NamedTuple):
-    """What to do with gaps, contradictions and components; see :func:`from_matrices`."""
+def chunks_of(
+    table: Any, source: str, target: str, columns: Sequence[str] | None, chunksize: int
+) -> Iterator[Any]:
+    """Yield DataFrames of at most `chunksize` rows, with all their columns or those named."""
+    wanted = None if columns is None else [source, target, *columns]
+    if is_frame(table):
+        for start in range(0, max(1, len(table)), chunksize):
+            yield table.iloc[start : start + chunksize]
+        return
+    path = Path(table) if isinstance(table, (str, Path)) else None
+    if path is None or not path.is_file():
+        raise InputError(
+            argument="table",
+            expected="a DataFrame or the path of a CSV or Parquet file",
+            found=type(table).__name__ if path is None else f"{table!r}, which is not a file",
+        )
+    if path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ImportError:
+            missing = "reading Parquet needs pyarrow: pip install metricmix[tables]"
+            raise MissingPackageError(missing) from None
+        file = ParquetFile(path)
+        known = None if wanted is None else [c for c in wanted if c in file.schema_arrow.names]
+        for batch in file.iter_batches(chunksize, columns=known):
+            yield batch.to_pandas()
+        return
+    try:
+        import pandas as pd
+    except ImportError:
+        missing = "reading CSV needs pandas: pip install metricmix[graphs]"
+        raise MissingPackageError(missing) from None
+    # Ids as texts: what one chunk has as numbers, another may not.
+    read: Any = pd.read_csv
+    keep = None if wanted is None else (lambda name: name in wanted)
+    kinds = {source: str, target: str}
+    try:
+        with read(path, chunksize=chunksize, dtype=kinds, usecols=keep) as chunks:
+            yield from chunks
+    except pd.errors.EmptyDataError:
+        return
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read as CSV ({error})", argument="table") from error
 
-    missing: Missing
-    duplicates: str
-    bridge: Missing
+
+def read_values(chunk: Any, names: list[str], row: int) -> AnyArray:
+    """Return the values of a chunk, (R, rows), NaN where they are missing."""
+    values = np.empty((len(names), len(chunk)))
+    for r, name in enumerate(names):
+        try:
+            values[r] = chunk[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                argument=f"column {name!r}",
+                expected=f"numbers in rows {row} to {row + len(chunk) - 1} ({error})",
+            ) from None
+        wrong = first_wrong(values[r], nan=True)
+        if wrong >= 0:
+            raise InputError(
+                argument=f"column {name!r}",
+                expected=f"finite values >= 0, found {values[r, wrong]:g} in row {row + wrong}",
+                remedy="leave such edges out",
+            )
+    return values
+
+
+def first_wrong(values: AnyArray, *, nan: bool) -> int:
+    """Return the place of the first negative or infinite value (or NaN, unless `nan`), or -1."""
+    wrong = ~(values >= 0) | np.isinf(values)
+    if nan:
+        wrong &= ~np.isnan(values)
+    return int(np.argmax(wrong)) if wrong.any() else -1
+
+
+# -- assembling -----------------------------------------------------------------------------------
 
 
 def assembled(
@@ -274,22 +322,24 @@ def assembled(
     n: int,
     items: AnyArray | None,
     directed: bool,
-    policy: Policy,
+    missing: Missing,
+    duplicates: str,
+    bridge: Missing,
     *,
     both_triangles: bool = False,
 ) -> EdgeStack:
     """Return the stack of valid entries: each edge once, gaps filled, components joined.
 
-    With `both_triangles`, the same edge twice is usual, and not reported.
+    `missing`, `duplicates` and `bridge` are those of :func:`from_matrices`. With `both_triangles`,
+    the same edge twice is usual, and not reported.
     """
-    check_choice(policy.duplicates, ("raise", "smallest"), name="duplicates")
-    ends = list({id(part.u): (part.u, part.v) for part in found.values()}.values())
+    check_choice(duplicates, ("raise", "smallest"), name="duplicates")
+    ends = list({id(u): (u, v) for u, v, _ in found.values()}.values())
     u, v = (np.concatenate(side) for side in zip(*ends, strict=True))
     edges = EdgeSet(n, u, v, directed=directed)
     if not len(edges):
-        raise InputError(
-            argument="edges", expected="at least one edge between different items", found="none"
-        )
+        expected = "at least one edge between different items"
+        raise InputError(argument="edges", expected=expected, found="none")
     names = list(found)
     kind = np.float32 if len(edges) > SINGLE_FROM else np.float64
     merged = np.full((len(names), len(edges)), np.inf, kind)
@@ -300,14 +350,14 @@ def assembled(
         return f"between {first} and {second}"
 
     again = 0
-    for values, (name, part) in zip(merged, found.items(), strict=True):
-        kept = np.flatnonzero(~np.isnan(part.values) & (part.u != part.v))
-        at, given = edges.find(part.u[kept], part.v[kept]), part.values[kept].astype(kind)
+    for values, (name, (own_u, own_v, own)) in zip(merged, found.items(), strict=True):
+        kept = np.flatnonzero(~np.isnan(own) & (own_u != own_v))
+        at, given = edges.find(own_u[kept], own_v[kept]), own[kept].astype(kind)
         np.minimum.at(values, at, given)
         lacking = np.isinf(values)
         again = max(again, len(at) - int((~lacking).sum()))
         larger = np.flatnonzero(given > values[at])
-        if len(larger) and policy.duplicates == "raise":
+        if len(larger) and duplicates == "raise":
             e = at[larger[0]]
             raise InputError(
                 argument=f"source {name!r}",
@@ -315,7 +365,7 @@ def assembled(
                 found=f"{values[e]:g} and {given[larger[0]]:g} {between(e)}",
                 remedy="pass directed=True or duplicates='smallest', or drop one of them",
             )
-        filling = stated(policy.missing, name, "missing")
+        filling = stated(missing, name, "missing")
         if lacking.any() and filling is None:
             raise InputError(
                 f"{int(lacking.sum())} of {len(edges)} edges have no value in source {name!r}, "
@@ -325,11 +375,10 @@ def assembled(
             )
         values[lacking] = filling or 0.0
     report = EdgeReport(n, len(edges), components=edges.components[0])
-    if policy.bridge is not None and report.components > 1:
-        edges, merged, report = with_bridges(edges, merged, names, policy.bridge)
-    report = replace(
-        report, self_loops=int((u == v).sum()), duplicates=0 if both_triangles else again
-    )
+    if bridge is not None and report.components > 1:
+        edges, merged, report = with_bridges(edges, merged, names, bridge)
+    again = 0 if both_triangles else again
+    report = replace(report, self_loops=int((u == v).sum()), duplicates=again)
     return EdgeStack(edges, merged, names, items=items, report=report)
 
 
@@ -338,12 +387,11 @@ def with_bridges(
 ) -> tuple[EdgeSet, AnyArray, EdgeReport]:
     """Return edges in one component, their values, and the report."""
     whole, report = bridged(edges)
-    filled = np.empty((len(names), len(whole)), values.dtype)
-    for r, name in enumerate(names):
-        length = stated(bridge, name, "bridge")
+    lengths = {name: stated(bridge, name, "bridge") for name in names}
+    for name, length in lengths.items():
         if length is None:
             raise InputError(argument="bridge", expected=f"a value for source {name!r}")
-        filled[r] = length
+    filled = np.repeat(np.array([*lengths.values()], values.dtype)[:, None], len(whole), axis=1)
     filled[:, whole.find(edges.tails, edges.heads)] = values
     return whole, filled, report
 

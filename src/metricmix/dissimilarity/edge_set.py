@@ -3,24 +3,31 @@
 A path metric needs edges, not all pairs: with E edges, memory is O(n + E) and a search from one
 item costs O(E log n) at most. Each edge has a number 0 .. E - 1; what a stack knows of the edges
 is stored by that number.
+
+An edge set may be the union of the links of graphs and of edges from each item to its k nearest by
+some tables. A path metric is finite only within a component, so every component but the largest is
+joined to it by one *bridging edge*, between near items where there is a table. The report says how
+many edges came from where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.squared_distances import half_squares
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import blas_threads, check_time
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Indices, Ints
 from metricmix.validation import check_indices, check_integer
 
-__all__ = ["Arcs", "EdgeSet", "EdgeSource", "NearOrder"]
+__all__ = ["Arcs", "EdgeReport", "EdgeSet", "NearOrder", "bridged", "edge_union"]
 
 SMALL = 1 << 10
 """Up to this many items, a search stays in the cache whatever their order."""
@@ -158,11 +165,6 @@ class EdgeSet:
     def __repr__(self) -> str:
         return f"EdgeSet(n={self.n}, edges={len(self)}{', directed=True' * self.directed})"
 
-    @property
-    def mean_degree(self) -> float:
-        """Mean number of edges out of an item."""
-        return len(self) * (1 if self.directed else 2) / self.n
-
     def find(self, u: ArrayLike, v: ArrayLike) -> Indices:
         """Return the numbers of the edges (u[k], v[k]); -1 where there is none."""
         first, second = np.asarray(u, np.int64), np.asarray(v, np.int64)
@@ -232,40 +234,6 @@ class EdgeSet:
         return int(count), label
 
 
-class EdgeSource(Source):
-    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
-
-    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
-        self.edges, self.values, self.name = edges, values, name
-        self.n, self.directed = edges.n, edges.directed
-
-    def rows(self, indices: Indices) -> AnyArray:
-        """Return ``M[indices, :]``, inf where there is no edge."""
-        return self._rows(indices, self.edges.out)
-
-    def columns(self, indices: Indices) -> AnyArray:
-        """Return ``M[:, indices].T``, inf where there is no edge."""
-        return self._rows(indices, self.edges.into)
-
-    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
-        indptr, ends, edge = arcs
-        rows = np.full((len(indices), self.n), np.inf)
-        for row, u in zip(rows, indices, strict=True):
-            here = slice(indptr[u], indptr[u + 1])
-            row[ends[here]] = self.values[edge[here]]
-            row[u] = 0.0
-        return rows
-
-    def pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
-        found = self.edges.find(i, j)
-        values = np.full(found.shape, np.inf)
-        known = found >= 0
-        values[known] = self.values[found[known]]
-        values[np.equal(i, j)] = 0.0
-        return values
-
-
 def check_count(n: int, n_edges: int) -> None:
     """Raise if far more items have no edge than any use would have.
 
@@ -274,3 +242,143 @@ def check_count(n: int, n_edges: int) -> None:
     most = 1 << 20
     few = n <= 2 * n_edges + most
     require(few, f"expected at most {most} items without edges, found {n - 2 * n_edges}")
+
+
+# -- edges from several places, joined into one component -----------------------------------------
+
+
+@stored("EdgeReport")
+@dataclass(frozen=True)
+class EdgeReport:
+    """Where the edges of a set come from.
+
+    Attributes
+    ----------
+    n_items, n_edges : int
+    by_origin : dict of str to int
+        Edges that each graph or table has given, before the union.
+    recall : dict of str to float
+        Share of the true nearest items that were found for a table (on a sample of 200; 1 if the
+        search was exact).
+    components : int
+        Connected components before bridging edges were added; an item without edges is one.
+    bridging : int
+        Edges added to join them.
+    left_out : dict of str to str
+        Sources that were not computed, and why.
+    self_loops, duplicates : int
+        Entries of the input that were dropped: from an item to itself, and again the same edge.
+    """
+
+    n_items: int
+    n_edges: int
+    by_origin: dict[str, int] = field(default_factory=dict)
+    recall: dict[str, float] = field(default_factory=dict)
+    components: int = 1
+    bridging: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+    self_loops: int = 0
+    duplicates: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_edges} edges over {self.n_items} items"]
+        for name, count in self.by_origin.items():
+            found = self.recall.get(name, 1.0)
+            note = f" ({found:.1%} of the nearest found)" if found < 1 else ""
+            lines.append(f"  {count} from {name}{note}")
+        if self.components > 1:
+            lines.append(f"{self.components} components, joined by {self.bridging} bridging edges")
+        dropped = {"self-loop": self.self_loops, "duplicate edge": self.duplicates}
+        lines += [f"{n} {what}{'s' * (n > 1)} dropped" for what, n in dropped.items() if n]
+        lines += [f"{name} left out: {why}" for name, why in self.left_out.items()]
+        return "\n".join(lines)
+
+
+def edge_union(
+    n: int, ends: Mapping[str, tuple[AnyArray, AnyArray]], table: Any = None
+) -> tuple[EdgeSet, EdgeReport]:
+    """Return the union of undirected edges in one component, and a report.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    ends : dict of pairs of arrays
+        The two ends of each edge, by the name of the graph or table that they come from.
+    table : array or CSR array (n, d), optional
+        By which near items are found for bridging edges; else items of neighbouring numbers.
+
+    Examples
+    --------
+    >>> edges, report = edge_union(4, {"links": ([0, 2], [1, 3])})
+    >>> print(report)
+    3 edges over 4 items
+      2 from links
+    2 components, joined by 1 bridging edges
+    """
+    parts = {name: EdgeSet(n, u, v) for name, (u, v) in ends.items()}
+    tails, heads = (
+        np.concatenate([np.empty(0, np.int32), *(getattr(part, side) for part in parts.values())])
+        for side in ("tails", "heads")
+    )
+    edges, report = bridged(EdgeSet(n, tails, heads), table)
+    return edges, replace(report, by_origin={name: len(part) for name, part in parts.items()})
+
+
+def bridged(edges: EdgeSet, table: Any = None) -> tuple[EdgeSet, EdgeReport]:
+    """Return the edge set with one edge more for each component but the largest, and a report.
+
+    The edge joins the nearest pair of four items of the component and 4096 of the largest, by the
+    table; without one, the first item of the component and the item of the largest with the
+    nearest number. If directed, it leads both ways. Deterministic.
+
+    >>> joined, report = bridged(EdgeSet(5, [0, 1], [1, 2]))
+    >>> joined.tails, joined.heads, report.bridging
+    (array([0, 1, 2, 2], dtype=int32), array([1, 2, 3, 4], dtype=int32), 2)
+    """
+    count, label = edges.components
+    report = EdgeReport(edges.n, len(edges), components=count)
+    if count == 1:
+        return edges, report
+    order = np.argsort(label, kind="stable")
+    sizes = np.bincount(label)
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    largest = int(sizes.argmax())
+    home = order[first[largest] : first[largest + 1]]
+    others = np.delete(np.arange(count), largest)
+    if table is None:
+        u = order[first[others]]
+        place = np.clip(np.searchsorted(home, u), 1, max(1, len(home) - 1))
+        before, after = home[place - 1], home[np.minimum(place, len(home) - 1)]
+        v = np.where(u - before <= np.abs(after - u), before, after)
+    else:
+        u, v = nearest_pairs(table, order, first, others, home)
+    if edges.directed:
+        u, v = np.concatenate([u, v]), np.concatenate([v, u])
+    whole = edges.with_edges(u, v)
+    return whole, replace(report, n_edges=len(whole), bridging=len(whole) - len(edges))
+
+
+def nearest_pairs(
+    table: Any, order: Indices, first: Indices, others: Indices, home: Indices
+) -> tuple[Indices, Indices]:
+    """Return the nearest pair of 4 items of each component and 4096 of the largest one."""
+    shares = np.linspace(0.0, 1.0, 4)
+    span = first[others + 1] - first[others] - 1
+    chosen = order[first[others][:, None] + np.round(shares * span[:, None]).astype(np.int64)]
+    near = home[np.unique(np.linspace(0, len(home) - 1, 4096).astype(np.int64))]
+    targets = table[near]
+    halves = half_squares(targets)
+    u, v = np.empty(len(others), np.int64), np.empty(len(others), np.int64)
+    with blas_threads(1):
+        for start in range(0, len(others), 256):
+            check_time()
+            some = chosen[start : start + 256]
+            rows = table[some.ravel()]
+            product = rows @ targets.T
+            inner = product if isinstance(product, np.ndarray) else product.toarray()
+            values = (half_squares(rows)[:, None] + halves - inner).reshape(len(some), -1)
+            best = values.argmin(axis=1)
+            u[start : start + 256] = some[np.arange(len(some)), best // len(near)]
+            v[start : start + 256] = near[best % len(near)]
+    return u, v

@@ -3,179 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.edge_building import EdgeReport, evaluated
-from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.stack_values import StackValues
+from metricmix.dissimilarity.stack_values import EdgeSource, evaluated
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Indices
 
-__all__ = ["EdgeStack", "OnEdges"]
-
-
-class OnEdges(StackValues):
-    """Values of R sources on the E edges of a set.
-
-    Parameters
-    ----------
-    edges : EdgeSet
-    values : (R, E) array
-        Used without a copy.
-    facts : sequence of SourceFacts or None, optional
-    whole : DissimilarityStack, optional
-        The same sources between any two items.
-    report : EdgeReport, optional
-        Default: what can be seen from the edges.
-    from_labels : sequence of R str, optional
-        Of values that were loaded, without a `whole`: the names of the sources that are computed
-        from labels, "" for others.
-    labels : (n,) array, optional
-        Those labels.
-    """
-
-    edges: EdgeSet
-
-    def __init__(
-        self,
-        edges: EdgeSet,
-        values: AnyArray,
-        facts: Sequence[SourceFacts | None] | None = None,
-        whole: DissimilarityStack | None = None,
-        report: EdgeReport | None = None,
-        from_labels: Sequence[str] | None = None,
-        labels: AnyArray | None = None,
-    ) -> None:
-        self.edges, self.values, self.whole = edges, values.view(), whole
-        self.values.flags.writeable = False
-        self.n, self.directed = edges.n, edges.directed
-        self.report = report or EdgeReport(edges.n, len(edges), components=edges.components[0])
-        self.sources = tuple(EdgeSource(edges, row) for row in self.values)
-        self.facts = (None,) * len(values) if facts is None else tuple(facts)
-        self.n_unreachable = (0,) * len(values)
-        self.from_labels = ("",) * len(values) if from_labels is None else tuple(from_labels)
-        self.labels = labels
-
-    def _with(self, **changes: Any) -> OnEdges:
-        names = ("edges", "values", "facts", "whole", "report", "from_labels", "labels")
-        return OnEdges(**{name: getattr(self, name) for name in names} | changes)
-
-    @property
-    def supervised(self) -> tuple[bool, ...]:
-        """Which sources are computed from labels."""
-        if self.whole is not None:
-            return tuple(source.supervised for source in self.whole.sources)
-        return tuple(map(bool, self.from_labels))
-
-    def origin(self, stack: DissimilarityStack) -> DissimilarityStack | None:
-        """Return the stack of the sources behind the values, if it is known."""
-        return self.whole
-
-    def scales(self, scaling: str) -> Floats:
-        """Return a scale per source, over the edges."""
-        scales = np.ones(len(self.values))
-        for r, row in enumerate(self.values if scaling != "none" and len(self.edges) else []):
-            scale = float(
-                np.sqrt(np.square(row, dtype=np.float64).mean())
-                if scaling == "norm"
-                else row.max()
-                if scaling == "max"
-                else row.mean(dtype=np.float64)
-            )
-            scales[r] = scale or 1.0
-        return scales
-
-    def rescaled(self, scaling: str) -> tuple[OnEdges, Floats]:
-        """Return what a stack of that scaling holds, and its scales: those of `whole`, if any."""
-        if self.whole is None:
-            return self, self.scales(scaling)
-        whole = self.whole.rescaled(scaling)
-        return self._with(whole=whole), whole.scales
-
-    def select(self, chosen: Sequence[int]) -> OnEdges:
-        """Return some of the sources."""
-        return self._with(
-            values=self.values[list(chosen)],
-            facts=[self.facts[r] for r in chosen],
-            whole=None if self.whole is None else self.whole.select(chosen),
-            from_labels=[self.from_labels[r] for r in chosen],
-        )
-
-    def among(self, items: Indices) -> OnEdges:
-        """Return the edges among some items, which are different."""
-        check_different(items)
-        place = np.full(self.n, -1)
-        place[items] = np.arange(len(items))
-        tails, heads = place[self.edges.tails], place[self.edges.heads]
-        kept = np.flatnonzero((tails >= 0) & (heads >= 0))
-        edges = EdgeSet(len(items), tails[kept], heads[kept], directed=self.directed)
-        values = np.empty((len(self.values), len(kept)), self.values.dtype)
-        values[:, edges.find(tails[kept], heads[kept])] = self.values[:, kept]
-        return self._with(
-            edges=edges,
-            values=values,
-            whole=None if self.whole is None else self.whole.among(items),
-            report=None,
-            labels=None if self.labels is None else self.labels[items],
-        )
-
-    def cross(self, stack: DissimilarityStack, rows: Indices, columns: Indices) -> CrossEdges:
-        """Return the edges from some items to others, which are different."""
-        check_different(columns)
-        cross = CrossEdges.between(self.edges, self.values, stack.names, rows, columns)
-        cross.column_items = stack.items[columns] if stack.has_items else None
-        return cross
-
-    def relabelled(
-        self, known: Known, scaling: str, **options: Any
-    ) -> tuple[OnEdges, dict[int, float]]:
-        """Return the values for other labels, found from `whole` on the edges."""
-        whole = self.whole
-        if whole is None:
-            own = None if self.labels is None else Known(self.labels, known.n_classes)
-            loaded = next(filter(None, self.from_labels), None)
-            if loaded is not None and not known.same_as(own):
-                raise InputError(
-                    f"source {loaded!r} was loaded with the values of its fit, and cannot be "
-                    "computed from other labels",
-                    argument="sources",
-                    remedy="make the stack again, and fit to it",
-                )
-            return self, {}
-        other = whole.relabelled(known, **options)
-        if other is whole:
-            return self, {}
-        pairs = enumerate(zip(whole.sources, other.sources, strict=True))
-        changed = [r for r, (old, new) in pairs if old is not new]
-        found = self._evaluating({r: other.sources[r] for r in changed}, other)
-        return found, {r: float(other.scales[r]) for r in changed}
-
-    def replaced(self, sources: Mapping[int, Source]) -> OnEdges:
-        """Return the values of other sources in some places."""
-        whole = None if self.whole is None else self.whole.replaced(sources)
-        return self._evaluating(sources, whole)
-
-    def _evaluating(
-        self, sources: Mapping[int, Source], whole: DissimilarityStack | None
-    ) -> OnEdges:
-        values = self.values.copy()
-        for r, source in sources.items():
-            values[r] = evaluated([source], self.edges)[0]
-        return self._with(values=values, whole=whole)
-
-
-def check_different(items: Indices) -> None:
-    """Raise if items of a slice of edges are repeated."""
-    if len(np.unique(items)) < len(items):
-        raise InputError(argument="stack[...]", expected="different items, found some twice")
+__all__ = ["EdgeStack"]
 
 
 class EdgeStack(DissimilarityStack):
@@ -209,6 +52,15 @@ class EdgeStack(DissimilarityStack):
     validate : bool
         Whether to check every value. Switch off only for memory maps known to be valid.
 
+    Attributes
+    ----------
+    edges : EdgeSet
+    values : (R, E) array
+        Not divided by `scales`; read-only.
+    report : EdgeReport
+
+    The others are those of :class:`DissimilarityStack`, and `from_labels` and `labels` as above.
+
     Examples
     --------
     >>> import numpy as np, metricmix as mm
@@ -226,6 +78,13 @@ class EdgeStack(DissimilarityStack):
     >>> mm.EdgeStack.from_matrices({"km": roads, "minutes": 2 * roads}).pairs([0], [1])
     array([[2., 4.]])
     """
+
+    edges: EdgeSet
+    values: AnyArray
+    report: EdgeReport
+    from_labels: tuple[str, ...]
+    labels: AnyArray | None
+    _origin: DissimilarityStack | None
 
     def __init__(
         self,
@@ -249,11 +108,12 @@ class EdgeStack(DissimilarityStack):
                 expected=f"a stack of the same {len(table)} sources over {edges.n} items",
                 found=f"{origin!r}",
             )
-        loaded = None
-        if from_labels:
-            loaded = [str(name) if name in from_labels else "" for name in names or ()]
-        held = OnEdges(edges, table, facts, origin, report, loaded, labels)
-        super().__init__(held, names, items=items, scaling=scaling)
+        parts = on_edges(edges, table, report)
+        parts |= {"_origin": origin, "labels": labels}
+        parts["from_labels"] = tuple(str(name) for name in names or () if name in from_labels)
+        if facts is not None:
+            parts["facts"] = tuple(facts)
+        self._set(parts.pop("sources"), None, names, edges.directed, items, scaling, **parts)
         if scaling is None and origin is not None:
             vars(self).update(scaling=origin.scaling, scales=origin.scales)
 
@@ -329,34 +189,116 @@ class EdgeStack(DissimilarityStack):
 
         return from_table(table, source=source, target=target, **options)
 
-    # -- what it holds -----------------------------------------------------------------------------
-
-    _held: OnEdges
+    # -- what differs from a stack between all pairs -----------------------------------------------
 
     @property
-    def edges(self) -> EdgeSet:
-        """The edges."""
-        return self._held.edges
+    def origin(self) -> DissimilarityStack | None:
+        """The stack of the sources behind the values, if it is known."""
+        return self._origin
 
     @property
-    def values(self) -> AnyArray:
-        """The values on the edges, (R, E), not divided by `scales`; read-only."""
-        return self._held.values
+    def supervised(self) -> tuple[str, ...]:
+        """The names of the sources that are computed from labels."""
+        return self.from_labels if self._origin is None else self._origin.supervised
 
-    @property
-    def report(self) -> EdgeReport:
-        """Where the edges come from."""
-        return self._held.report
+    def rescaled(self, scaling: str | ArrayLike | None, *, name: str | None = None) -> Self:
+        """Return the stack divided by other scales; named ones are those of `origin`, if any."""
+        given = scaling is not None and not isinstance(scaling, str)
+        if given or self._origin is None:
+            return super().rescaled(scaling, name=name)
+        whole = self._origin.rescaled(scaling)
+        return self._with(_origin=whole, scaling=whole.scaling, scales=whole.scales)
 
-    @property
-    def from_labels(self) -> tuple[str, ...]:
-        """Of a stack that was loaded: the sources that were computed from labels."""
-        return tuple(filter(None, self._held.from_labels))
+    def select(self, names: Sequence[str | int]) -> Self:
+        """Return a stack of some of the sources, in the order given."""
+        some, chosen = super().select(names), [self.position_of(name) for name in names]
+        return some._with(
+            values=self.values[chosen],
+            from_labels=tuple(name for name in some.names if name in self.from_labels),
+            _origin=None if self._origin is None else self._origin.select(chosen),
+        )
 
-    @property
-    def labels(self) -> AnyArray | None:
-        """Those labels, as class numbers, or targets."""
-        return self._held.labels
+    def among(self, items: Indices) -> Self:
+        """Return the stack of some items, which are different, and the edges among them."""
+        check_different(items)
+        place = np.full(self.n_items, -1)
+        place[items] = np.arange(len(items))
+        tails, heads = place[self.edges.tails], place[self.edges.heads]
+        kept = np.flatnonzero((tails >= 0) & (heads >= 0))
+        edges = EdgeSet(len(items), tails[kept], heads[kept], directed=self.directed)
+        values = np.empty((len(self.values), len(kept)), self.values.dtype)
+        values[:, edges.find(tails[kept], heads[kept])] = self.values[:, kept]
+        return (
+            super()
+            .among(items)
+            ._with(
+                **on_edges(edges, values),
+                _origin=None if self._origin is None else self._origin.among(items),
+                labels=None if self.labels is None else self.labels[items],
+            )
+        )
+
+    def cross(self, rows: Indices, columns: Indices) -> CrossEdges:
+        """Return the edges from some items to others, which are different."""
+        check_different(columns)
+        cross = CrossEdges.between(self.edges, self.values, self.names, rows, columns)
+        cross.column_items = self.items[columns] if self.has_items else None
+        return cross
+
+    def relabelled(self, known: Known | AnyArray, n_classes: int = 0, **options: Any) -> Self:
+        """Return the values for other labels, found from `origin` on the edges."""
+        whole = self._origin
+        if whole is None:
+            if not self.supervised:
+                return self
+            known = known if isinstance(known, Known) else Known(known, n_classes)
+            own = None if self.labels is None else Known(self.labels, known.n_classes)
+            if not known.same_as(own):
+                raise InputError(
+                    f"source {self.from_labels[0]!r} was loaded with the values of its fit, and "
+                    "cannot be computed from other labels",
+                    argument="sources",
+                    remedy="make the stack again, and fit to it",
+                )
+            return self
+        other = whole.relabelled(known, n_classes, **options)
+        if other is whole:
+            return self
+        pairs = enumerate(zip(whole.sources, other.sources, strict=True))
+        changed = [r for r, (old, new) in pairs if old is not new]
+        scales = self.scales.copy()
+        scales[changed] = other.scales[changed]
+        found = self._evaluated({r: other.sources[r] for r in changed})
+        return found._with(_origin=other, scales=scales)
+
+    def replaced(self, sources: Mapping[int, Source]) -> Self:
+        """Return the stack with the values of other sources in some places, at the same scales."""
+        whole = None if self._origin is None else self._origin.replaced(sources)
+        return self._evaluated(sources)._with(_origin=whole) if sources else self
+
+    def _evaluated(self, sources: Mapping[int, Source]) -> Self:
+        values = self.values.copy()
+        for r, source in sources.items():
+            values[r] = evaluated([source], self.edges)[0]
+        return self._with(**on_edges(self.edges, values, self.report))
+
+
+def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:
+    """Return the parts of a stack that follow from its edges and values (R, E), not copied."""
+    table = values.view()
+    table.flags.writeable = False
+    return {
+        "edges": edges,
+        "values": table,
+        "report": report or EdgeReport(edges.n, len(edges), components=edges.components[0]),
+        "sources": tuple(EdgeSource(edges, row) for row in table),
+    }
+
+
+def check_different(items: Indices) -> None:
+    """Raise if items of a slice of edges are repeated."""
+    if len(np.unique(items)) < len(items):
+        raise InputError(argument="stack[...]", expected="different items, found some twice")
 
 
 def checked_values(values: ArrayLike, edges: EdgeSet, *, validate: bool) -> AnyArray:

@@ -1,22 +1,39 @@
-"""Graphs: what is accepted, and the one form the library works with."""
+"""Graphs: the formats that are accepted, and the one form the library works with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricmix.dissimilarity.breadth_first import adjacency_lists
-from metricmix.dissimilarity.graph_formats import EdgeList, read_edges, realigned
+from metricmix.dissimilarity.item_ids import as_ids, places, plain_list, sorted_ids
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Floats
-from metricmix.validation import check_choice
+from metricmix.items.relation import library_edges
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_choice, unmasked
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["EdgeList", "Graph", "as_graph", "build_graph", "read_edges", "realigned"]
+__all__ = ["EdgeList", "Graph", "as_graph", "build_graph", "read_edges"]
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """Edges ``sources[e] -> targets[e]`` between the rows 0 .. n-1 of `nodes`.
+
+    `weights` is None where the input has none. `both_ways` says that the input calls itself
+    undirected: an edge then stands for both directions even in a directed graph.
+    """
+
+    nodes: AnyArray
+    sources: Indices
+    targets: Indices
+    weights: Floats | None
+    both_ways: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +144,16 @@ def lengths_from_weights(edges: EdgeList, weight: str | None) -> tuple[EdgeList,
     if weight == "ignore" or (weight is None and weights is None):
         return edges, None
     if weights is None:
-        raise InputError(
-            f"weight={weight!r} was stated, but its edges have no weights", argument="graph"
-        )
+        found = f"weight={weight!r} was stated, but its edges have no weights"
+        raise InputError(found, argument="graph")
     if weight is None:
         other = weights[weights != 1]
         if len(other):
             raise InputError(
                 f"{len(other)} edges have weights other than 1, such as {other[0]:g}",
                 argument="graph",
-                remedy=(
-                    "state what they are: weight='length', 'similarity', or 'ignore' to "
-                    "count every edge 1"
-                ),
+                remedy="state what they are: weight='length', 'similarity', or 'ignore' to count "
+                "every edge 1",
             )
         return edges, None
     bad = ~(weights >= 0)
@@ -150,15 +164,12 @@ def lengths_from_weights(edges: EdgeList, weight: str | None) -> tuple[EdgeList,
         u, v = edges.nodes[edges.sources[e]], edges.nodes[edges.targets[e]]
         raise InputError(
             argument="graph",
-            expected=(
-                f"a {weight} >= 0 on every edge, found {weights[e]:g} between {u!s} and {v!s}"
-            ),
+            expected=f"a {weight} >= 0 on every edge, found {weights[e]:g} between {u!s} and {v!s}",
         )
-    # One over a subnormal similarity would overflow: no edge, as for zero.
-    tiny = np.finfo(np.float64).tiny
+    tiny = np.finfo(np.float64).tiny  # one over a subnormal similarity would overflow: no edge
     keep = weights >= tiny if weight == "similarity" else np.isfinite(weights)
     weights = weights[keep]
-    kept = EdgeList(edges.nodes, edges.sources[keep], edges.targets[keep], None, edges.both_ways)
+    kept = replace(edges, sources=edges.sources[keep], targets=edges.targets[keep], weights=None)
     return kept, 1 / weights if weight == "similarity" else weights
 
 
@@ -191,3 +202,188 @@ def build_graph(edges: EdgeList, lengths: Floats | None, directed: bool) -> Grap
     index = np.int32 if len(columns) < 2**31 else np.int64
     adjacency = csr_array((values, columns.astype(index), indptr.astype(index)), shape=(n, n))
     return Graph(adjacency, edges.nodes, directed, weighted)
+
+
+# -- formats: each becomes numbered nodes and a list of edges -------------------------------------
+
+
+def read_edges(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+    """Return the edges of `graph`, their ids aligned to `nodes`.
+
+    `weight` matters to matrices only, where it decides whether a zero is an edge.
+    """
+    if _is_from(graph, "networkx") or _is_from(graph, "igraph"):
+        return read_library_graph(graph, nodes)
+    if hasattr(graph, "tocoo"):
+        return read_sparse(graph, nodes, weight)
+    if _is_from(graph, "pandas") and hasattr(graph, "columns"):
+        if {"source", "target"} <= set(graph.columns):
+            with_weight = ["weight"] if "weight" in graph.columns else []
+            return read_table(graph[["source", "target", *with_weight]], nodes)
+        if not graph.index.equals(graph.columns):
+            return read_table(graph, nodes)
+        by_row = read_dense(graph.to_numpy(), None, weight)
+        return realigned(by_row, plain_list(graph.index), nodes)
+    return read_array(graph, nodes, weight)
+
+
+def realigned(edges: EdgeList, ids: Any, nodes: Any) -> EdgeList:
+    """Return edges between the rows of `ids` as edges between those of `nodes`, if given."""
+    if nodes is None:
+        return replace(edges, nodes=as_ids(ids))
+    row = places(ids, nodes)
+    sources, targets = row[edges.sources], row[edges.targets]
+    return replace(edges, nodes=as_ids(nodes), sources=sources, targets=targets)
+
+
+def _is_from(value: Any, package: str) -> bool:
+    """Tell whether `value` is of a class of `package`, without importing it."""
+    return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
+
+
+def read_library_graph(graph: Any, nodes: Any) -> EdgeList:
+    """Read a networkx or igraph graph; weights are the edge attribute `weight`.
+
+    Ids are the nodes of networkx, and the vertex attribute `name` of igraph where there is one.
+    """
+    nodes_of, pairs, weights, _ = library_edges(graph, ("weight",))
+    own: Any = range(graph.vcount()) if nodes_of is None else nodes_of
+    numbers = None
+    if weights is not None:
+        numbers = _numbers(weights, [(own[u], own[v]) for u, v in pairs])
+    u, v = pairs.T
+    edges = EdgeList(np.arange(len(own)), u, v, numbers, not graph.is_directed())
+    return realigned(edges, list(own), nodes)
+
+
+def read_table(table: Any, nodes: Any) -> EdgeList:
+    """Read the columns source, target and perhaps weight of a DataFrame."""
+    if table.shape[1] not in (2, 3):
+        raise InputError(
+            argument="graph",
+            expected="a table with columns source, target and perhaps weight, or two or three "
+            "columns in this order",
+            found=[str(name) for name in table.columns],
+        )
+    columns = [table.iloc[:, k].to_numpy() for k in range(table.shape[1])]
+    if nodes is None:
+        nodes = sorted_ids([*plain_list(columns[0]), *plain_list(columns[1])])
+    return _columns(columns, nodes)
+
+
+def _columns(columns: list[AnyArray], nodes: Any) -> EdgeList:
+    sources, targets = places(columns[0], nodes), places(columns[1], nodes)
+    weights = None
+    if len(columns) == 3:
+        ends = list(zip(plain_list(columns[0]), plain_list(columns[1]), strict=True))
+        weights = _numbers(plain_list(columns[2]), ends)
+    return EdgeList(as_ids(nodes), sources, targets, weights)
+
+
+def check_no_edges(array: AnyArray) -> None:
+    """Raise if a 2 x 2 matrix may be two edges: node numbers, 0 and 1 not on a diagonal."""
+    whole = array.dtype.kind in "iu"
+    if whole and array.diagonal().any() and array.max() > 1 and array.min() >= 0:
+        raise InputError(
+            argument="graph",
+            expected="a graph that can be read in one way only",
+            found="whole numbers of shape (2, 2), two edges or the matrix of two nodes",
+            remedy="pass edges as tuples with nodes=, or a matrix with a zero diagonal",
+        )
+
+
+def read_array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+    """Read an array: a square matrix, or rows of source, target and perhaps weight."""
+    graph = unmasked(graph)
+    array = np.asarray(graph)
+    if array.dtype.kind in "USf" and not isinstance(graph, np.ndarray) and array.ndim == 2:
+        array = np.array(graph, dtype=object)  # a list of (id, id, number) keeps its ids
+    size = None if nodes is None else len(as_ids(nodes))
+    is_square = array.ndim == 2 and array.shape[0] == array.shape[1]
+    rows = graph if isinstance(graph, (list, tuple)) else ()
+    are_edges = bool(rows) and all(isinstance(row, tuple) and len(row) in (2, 3) for row in rows)
+    if array.shape == (2, 2) and size is None and not are_edges:
+        check_no_edges(array)
+    has_text = array.dtype.kind in "US" or any(isinstance(x, str) for x in array.ravel()[:3])
+    if is_square and size in (None, len(array)) and not (has_text or are_edges):
+        return read_dense(array, nodes, weight)
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InputError(
+            "graph: expected a sparse or square matrix, a networkx or igraph graph, or edges of "
+            f"shape (E, 2) or (E, 3), got {type(graph).__name__} of shape {array.shape}"
+            + (f" for {size} nodes" if size is not None else "")
+        )
+    if nodes is None:
+        raise InputError(
+            f"edges of shape {array.shape} need nodes=, the ids in the order of your items or "
+            "their number, so that rows line up with items and isolated nodes are kept",
+            argument="graph",
+        )
+    return _columns([array[:, k] for k in range(array.shape[1])], nodes)
+
+
+def read_dense(array: AnyArray, nodes: Any, weight: str | None) -> EdgeList:
+    """Read a dense adjacency matrix; :func:`as_graph` says which entries are edges."""
+    try:
+        values = array.astype(np.float64)
+    except (TypeError, ValueError):
+        found = f"dtype {array.dtype}"
+        raise InputError(argument="graph", expected="a matrix of numbers", found=found) from None
+    ids = _row_ids(nodes, len(values))
+    present = ~np.isnan(values)
+    if weight != "similarity":
+        present &= ~np.isposinf(values)
+    np.fill_diagonal(present, True)
+    zero = values == 0
+    np.fill_diagonal(zero, False)
+    if weight != "length":
+        present &= ~zero
+    elif zero.any() and present.all():
+        i, j = np.argwhere(zero)[0]
+        raise InputError(
+            f"a dense matrix of lengths with 0 at ({i}, {j}) is ambiguous, since 0 may be a length "
+            "or a missing edge",
+            argument="graph",
+            remedy="mark missing edges with inf, or pass a sparse matrix",
+        )
+    np.fill_diagonal(present, False)
+    sources, targets = np.nonzero(present)
+    return EdgeList(ids, sources, targets, values[present])
+
+
+def read_sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+    """Read a scipy sparse adjacency matrix; stored zeros are edges where weights are lengths."""
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        found = f"shape {graph.shape}"
+        raise InputError(argument="graph", expected="a square matrix (n, n)", found=found)
+    ids = _row_ids(nodes, graph.shape[0])
+    # Not summed: a pair stored twice is two parallel edges.
+    stored = graph.tocoo()
+    values = np.asarray(stored.data).astype(np.float64)
+    keep = stored.row != stored.col
+    # Block and diagonal formats store zeros that stand for missing edges.
+    if weight != "length" or graph.format in ("bsr", "dia"):
+        keep &= values != 0
+    sources, targets = stored.row[keep], stored.col[keep]
+    return EdgeList(ids, sources.astype(np.int64), targets.astype(np.int64), values[keep])
+
+
+def _row_ids(nodes: Any, n: int) -> AnyArray:
+    ids, expected = as_ids(n if nodes is None else nodes), f"{n}, one per row of the matrix"
+    if len(ids) != n:
+        raise InputError(argument="nodes", expected=expected, found=len(ids))
+    return ids
+
+
+def _numbers(values: list[Any], ends: Sequence[Any]) -> Floats:
+    """Return weights as numbers, or name the first edge that has none."""
+    numbers = np.empty(len(values))
+    for k, value in enumerate(values):
+        try:
+            numbers[k] = float(value)
+        except (TypeError, ValueError):
+            where = f"{value!r} on the edge {ends[k][0]!r} - {ends[k][1]!r}"
+            raise InputError(
+                argument="graph", expected=f"a number as weight of every edge, found {where}"
+            ) from None
+    return numbers

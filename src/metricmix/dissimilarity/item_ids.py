@@ -11,9 +11,11 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
+from metricmix.validation import check_integer
 
 __all__ = [
     "ItemIds",
+    "Numbering",
     "as_ids",
     "check_ids",
     "examples",
@@ -226,6 +228,80 @@ def sorted_ids(values: Iterable[Any]) -> list[Any]:
         return sorted(found)
     except TypeError:
         return found
+
+
+class Numbering:
+    """Numbers for ids as they come along in chunks, or the places of ids among given items.
+
+    Parameters
+    ----------
+    items : sequence of ids, int or None
+    """
+
+    def __init__(self, items: Any) -> None:
+        self.given: AnyArray | None = None
+        self.counted = items is not None and np.isscalar(items)
+        if self.counted:
+            self.given = np.arange(check_integer(items, name="items", low=1))
+        elif items is not None:
+            self.given = check_ids(items)
+        listed = [] if self.given is None else self.given.tolist()
+        self.number: dict[Any, int] = {item: k for k, item in enumerate(listed)}
+        self.of_numbers = bool(listed) and all(isinstance(item, int) for item in listed)
+
+    def codes(self, ids: Any, row: int, column: str) -> Indices:
+        """Return the number of every id of a column."""
+        import pandas as pd
+
+        place, different = pd.factorize(ids)
+        if (place < 0).any():
+            found = row + int(np.argmax(place < 0))
+            raise InputError(
+                argument=f"column {column!r}", expected=f"an id in row {found}", found="none"
+            )
+        listed = plain_list(different)
+        if self.of_numbers:
+            listed = [as_whole(value) for value in listed]
+        if self.given is None:
+            for value in listed:
+                self.number.setdefault(value, len(self.number))
+        found_codes = np.array([self.number.get(value, -1) for value in listed], dtype=np.int64)
+        unknown = [value for value, k in zip(listed, found_codes, strict=True) if k < 0]
+        if unknown:
+            raise InputError(
+                f"{len(unknown)} ids in column {column!r} are not in items, such as "
+                f"{examples(unknown)}",
+                argument="table",
+                remedy="add them to items, or leave their edges out",
+            )
+        return np.asarray(found_codes[place])
+
+    def finished(self) -> tuple[Indices, AnyArray | None, int]:
+        """Return the final number of each number dealt so far, the ids in order, and n."""
+        if self.given is not None:
+            n = len(self.given)
+            return np.arange(n), None if self.counted else self.given, n
+        listed = list(self.number)
+        whole = [as_whole(value) for value in listed]
+        if all(isinstance(value, int) for value in whole) and len(set(whole)) == len(whole):
+            listed = whole
+        ordered = sorted_ids(listed)
+        place = {value: k for k, value in enumerate(ordered)}
+        order = np.array([place[value] for value in listed], dtype=np.int64)
+        return order, check_ids(ordered), len(ordered)
+
+
+def as_whole(value: Any) -> Any:
+    """Return a whole number that is written as a text or a float, else the value itself.
+
+    >>> as_whole("12"), as_whole("012"), as_whole(3.0), as_whole("a")
+    (12, '012', 3, 'a')
+    """
+    if isinstance(value, str):
+        digits = value.removeprefix("-")
+        plain = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
+        return int(value) if plain else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_count(nodes: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.squared_distances import Products, sparse_operations
-from metricmix.kernels.blocks import BlockJob, Found, release
+from metricmix.kernels.blocks import BlockJob, Cost, Found, release
 from metricmix.kernels.compile import kernel
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
@@ -65,29 +65,17 @@ class AllRows(BlockJob):
         return max(1, min(n, TILE_ROWS if self.streams else BLOCK // n))
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-int(self.Z.shape[0]) // self.step)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
+    def cost(self) -> Cost:
+        """Units of `step` rows; memory for the products, and for a piece of the table."""
         n, d = self.Z.shape
         per_row = n * d * PER_PRODUCT if self.streams else sparse_operations(self.Z) / n * 1e-9
-        return float(self.step * (per_row + n * PER_COMPARISON))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 4.0 * self.step * self.k
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: the products, and a piece of the table."""
-        n, d = self.Z.shape
-        if not self.streams:
-            return float(self.step * n * self.Z.dtype.itemsize)
-        return float((TILE + 2 * min(n, self.piece) * d) * self.Z.dtype.itemsize)
+        held = TILE + 2 * min(n, self.piece) * d if self.streams else self.step * n
+        return Cost(
+            units=-(-n // self.step),
+            unit_seconds=float(self.step * (per_row + n * PER_COMPARISON)),
+            unit_bytes=4.0 * self.step * self.k,
+            work_bytes=float(held * self.Z.dtype.itemsize),
+        )
 
     @property
     def piece(self) -> int:
@@ -131,24 +119,10 @@ class TreeRows(BlockJob):
     what = "neighbour search"
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.Z) // TREE_ROWS)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return float(TREE_ROWS * 3e-5)
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 4.0 * TREE_ROWS * self.k
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: the tree."""
-        return 2.0 * self.Z.nbytes
+    def cost(self) -> Cost:
+        """Units of `TREE_ROWS` rows; memory for the tree."""
+        units = -(-len(self.Z) // TREE_ROWS)
+        return Cost(units, TREE_ROWS * 3e-5, 4.0 * TREE_ROWS * self.k, 2.0 * self.Z.nbytes)
 
     @cached_property
     def tree(self) -> Any:
@@ -186,28 +160,16 @@ class NearCells(BlockJob):
     what = "neighbour search"
 
     @property
-    def n_units(self) -> int:
-        """Number of cells."""
-        return len(self.first) - 1
-
-    @property
-    def unit_seconds(self) -> float:
-        """Mean time of a cell."""
-        n, d = self.ordered.shape
-        size = n / self.n_units
-        pairs = size * size * self.around.shape[1]
-        return float(pairs * (d * PER_PRODUCT + PER_COMPARISON))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Mean size of the result of a cell."""
-        return 4.0 * self.k * len(self.ordered) / self.n_units
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: the rows of near cells, and products."""
-        near = len(self.ordered) / self.n_units * self.around.shape[1]
-        return float((near * self.ordered.shape[1] + TILE) * self.ordered.dtype.itemsize)
+    def cost(self) -> Cost:
+        """Units are cells, of mean size; memory for the rows of near cells, and for products."""
+        (n, d), units = self.ordered.shape, len(self.first) - 1
+        size, near = n / units, n / units * self.around.shape[1]
+        return Cost(
+            units,
+            unit_seconds=float(size * near * (d * PER_PRODUCT + PER_COMPARISON)),
+            unit_bytes=4.0 * self.k * size,
+            work_bytes=float((near * d + TILE) * self.ordered.dtype.itemsize),
+        )
 
     def block(self, start: int, stop: int) -> Found:
         """Return the nearest rows of the rows of some cells, by their places in `ordered`."""
@@ -235,11 +197,7 @@ class NearestCentres(BlockJob):
     halves: AnyArray
     p: int
     what = "nearest cells"
-
-    @property
-    def streams(self) -> bool:
-        """Rows are read once, in their order."""
-        return True
+    streams = True
 
     @property
     def step(self) -> int:
@@ -247,26 +205,12 @@ class NearestCentres(BlockJob):
         return max(TILE_ROWS, BLOCK // len(self.centres))
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.Z) // self.step)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return float(
-            self.step * len(self.centres) * (self.Z.shape[1] * PER_PRODUCT + PER_COMPARISON)
-        )
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 4.0 * self.step * self.p
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: the products, and the rows of a unit."""
-        return float((TILE + 2 * self.step * self.Z.shape[1]) * self.Z.dtype.itemsize)
+    def cost(self) -> Cost:
+        """Units of `step` rows; memory for the products, and for the rows of a unit."""
+        (n, d), step = self.Z.shape, self.step
+        seconds = step * len(self.centres) * (d * PER_PRODUCT + PER_COMPARISON)
+        held = (TILE + 2 * step * d) * self.Z.dtype.itemsize
+        return Cost(-(-n // step), float(seconds), 4.0 * step * self.p, float(held))
 
     def block(self, start: int, stop: int) -> Found:
         """Return the nearest centres of some rows, (rows, p)."""

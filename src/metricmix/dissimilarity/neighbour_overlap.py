@@ -66,47 +66,24 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
         from scipy.sparse import eye_array
 
         adjacency = (adjacency + eye_array(adjacency.shape[0])).tocsr()
-    common = (adjacency @ adjacency.T).toarray()
-    degree = np.diagonal(common)
-    union = degree[:, None] + degree[None, :] - common
-    np.divide(common, union, out=common, where=union > 0)  # two isolated nodes: 0 of 0 in common
-    distances = 1.0 - common
-    np.fill_diagonal(distances, 0.0)
+    distances = SharedNeighbours(adjacency).rows(np.arange(joined.n))
     items = graph_items(graph, nodes, joined.nodes)
     return as_dissimilarity(distances, "jaccard", items=items, facts=facts("jaccard"))
 
 
 class SharedNeighbours(Source):
-    """:func:`jaccard` of a graph, computed on demand: a pair costs the degrees of its two nodes.
+    """:func:`jaccard`, computed on demand: a pair costs the degrees of its two nodes.
 
     Parameters
     ----------
-    graph, nodes, closed
-        As in :func:`jaccard`.
+    table : CSR array of ones, of any width
+        The neighbours of each item.
     name : str, optional
     """
 
-    def __init__(
-        self, graph: Any, *, nodes: Any = None, closed: bool = False, name: str | None = "jaccard"
-    ) -> None:
-        adjacency = as_graph(graph, nodes=nodes, weight="ignore").adjacency
-        self.n, self.name, self.facts = adjacency.shape[0], name, facts("jaccard")
-        if closed:
-            from scipy.sparse import eye_array
-
-            adjacency = (adjacency + eye_array(self.n)).tocsr()
-        self._hold(adjacency)
-
-    @classmethod
-    def of(cls, table: Any, name: str | None = "jaccard") -> SharedNeighbours:
-        """Return the Jaccard distances of the rows of a CSR array of ones, of any width."""
-        source = cls.__new__(cls)
-        source.n, source.name, source.facts = table.shape[0], name, facts("jaccard")
-        source._hold(table)
-        return source
-
-    def _hold(self, table: Any) -> None:
+    def __init__(self, table: Any, name: str | None = "jaccard") -> None:
         table.sort_indices()
+        self.n, self.name, self.facts = table.shape[0], name, facts("jaccard")
         self.adjacency, self.degrees = table, np.diff(table.indptr)
 
     def cross(self, table: Any, n_others: Any = 0) -> Floats:
@@ -116,15 +93,12 @@ class SharedNeighbours(Source):
         """
         common: Floats = (table @ self.adjacency.T).toarray()
         union = (np.diff(table.indptr) + n_others)[:, None] + self.degrees - common
-        np.divide(common, union, out=common, where=union > 0)
+        np.divide(common, union, out=common, where=union > 0)  # two isolated nodes: 0 of 0
         return 1.0 - common
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""
-        common: Floats = (self.adjacency[indices] @ self.adjacency.T).toarray()
-        union = self.degrees[indices][:, None] + self.degrees - common
-        np.divide(common, union, out=common, where=union > 0)
-        distances = 1.0 - common
+        distances = self.cross(self.adjacency[indices])
         distances[np.arange(len(indices)), indices] = 0.0
         return distances
 

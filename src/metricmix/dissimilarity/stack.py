@@ -14,15 +14,15 @@ from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.item_ids import ItemIds, check_ids
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts
-from metricmix.dissimilarity.scaled_values import ScaledValues
 from metricmix.dissimilarity.source_input import read_sources, refuse_empty
-from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.sources import DenseSource, Source, Subset
 from metricmix.dissimilarity.stack_values import (
     SCALINGS,
-    AllPairs,
     StackValues,
+    as_layers,
     check_names,
-    resolved_scaling,
+    given_scales,
+    scale_of,
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossDissimilarities", "DissimilarityStack"]
 
 
-class DissimilarityStack(ScaledValues):
+class DissimilarityStack(StackValues):
     r"""R dissimilarity matrices :math:`M_1 \dots M_R` over the same n items; immutable.
 
     Parameters
@@ -61,6 +61,16 @@ class DissimilarityStack(ScaledValues):
     Attributes
     ----------
     names : tuple of str
+    sources : tuple of Source
+        On sparse edges they know the values of these; see `origin` for others.
+    facts : tuple of SourceFacts or None
+        The properties of the kind of each source before scaling; None if unknown.
+    n_unreachable : tuple of int
+        Per source, the ordered pairs known to have had no path.
+    block : (R, n, n) array or None
+        The raw sources, read-only, if all are in memory; kernels divide the weights by `scales`.
+    edges : EdgeSet or None
+        The edges of an :class:`~metricmix.EdgeStack`; None if every pair is one.
     scaling : str
         How the scales were chosen.
     scales : (R,) array
@@ -70,15 +80,14 @@ class DissimilarityStack(ScaledValues):
 
     Notes
     -----
-    Every pair of items is an edge, unless the stack is an :class:`~metricmix.EdgeStack`, which
-    differs by what it holds (:mod:`metricmix.dissimilarity.stack_values`).
+    Every pair of items is an edge, unless the stack is an :class:`~metricmix.EdgeStack`, where a
+    pair without an edge is at infinity.
 
     Whatever is handed out has the sources on its last axis: ``rows(i)`` is
     ``np.asarray(stack)[i]``, of shape (len(i), n, R). Slicing with ``stack[np.ix_(a, a)]`` gives
     a smaller stack with its ids and the *same* scales, so that weights keep their meaning; with
-    other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
-
-    Computed sources of more than 256 items are scaled by a random sample of 256 rows.
+    other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`. Computed sources of
+    more than 256 items are scaled by a random sample of 256 rows.
 
     Examples
     --------
@@ -101,7 +110,7 @@ class DissimilarityStack(ScaledValues):
 
     def __init__(
         self,
-        sources: Mapping[str, Any] | Sequence[ArrayLike | Source] | ArrayLike | StackValues,
+        sources: Mapping[str, Any] | Sequence[ArrayLike | Source] | ArrayLike,
         names: Sequence[str] | None = None,
         directed: bool = False,
         *,
@@ -109,20 +118,58 @@ class DissimilarityStack(ScaledValues):
         scaling: str | ArrayLike | None = None,
         validate: bool = True,
     ) -> None:
-        if not isinstance(sources, StackValues):
-            parts, names, items = read_sources(sources, names, directed, items, validate)
-            sources = AllPairs.of(parts, directed)
-        n = sources.n
+        parts, names, items = read_sources(sources, names, directed, items, validate)
+        self._set(*as_layers(parts, directed), names, directed, items, scaling)
+
+    def _set(
+        self,
+        sources: Sequence[Source],
+        block: AnyArray | None,
+        names: Sequence[str] | None,
+        directed: bool,
+        items: Any,
+        scaling: str | ArrayLike | None,
+        **parts: Any,
+    ) -> None:
+        """Set what a new stack holds; `block` has the values of sources in memory."""
+        n = sources[0].n
         if not isinstance(items, ItemIds):
             items = ItemIds(n, None if items is None else check_ids(items, n))
         vars(self).update(
-            _held=sources,
-            _items=items,
-            names=check_names(names, sources.sources),
+            names=check_names(names, sources),
+            sources=tuple(sources),
+            facts=tuple(source.facts for source in sources),
+            n_unreachable=tuple(source.n_unreachable for source in sources),
+            directed=bool(directed),
+            block=block,
+            edges=None,
             links=None,
+            _items=items,
+            _ranges={},
         )
-        name, scales = resolved_scaling(sources, scaling)
+        vars(self).update(parts)
+        name, scales = self._scales_of(scaling)
         vars(self).update(scaling=name, scales=scales)
+
+    @classmethod
+    def of_sources(
+        cls,
+        sources: Sequence[Source],
+        names: Sequence[str] | None = None,
+        directed: bool = False,
+        *,
+        block: AnyArray | None = None,
+        items: Any = None,
+        scaling: str | ArrayLike | None = None,
+        **known: Any,
+    ) -> DissimilarityStack:
+        """Return a stack of valid sources, `block` (R, n, n) being their values if in memory.
+
+        `known` are `facts` and `n_unreachable`, where these are not what the sources say.
+        """
+        stack = object.__new__(DissimilarityStack)
+        stack._set(sources, block, names, directed, items, scaling, **known)
+        return stack
 
     @classmethod
     def from_block(
@@ -131,22 +178,24 @@ class DissimilarityStack(ScaledValues):
         names: Sequence[str] | None = None,
         directed: bool = False,
         *,
-        items: Any = None,
-        scaling: str | ArrayLike | None = None,
         facts: Sequence[SourceFacts | None] | None = None,
+        **options: Any,
     ) -> DissimilarityStack:
         """Return a stack over a valid (R, n, n) array, without copying or checking it.
 
         The array may be a memory map; it must not change while the stack is in use. `facts` are
-        those of the sources, if known; the other arguments are those of the class.
+        those of the sources, if known; `options` are `items` and `scaling`, as for the class.
         """
-        held = AllPairs.of_block(block, directed, facts)
-        return DissimilarityStack(held, names, items=items, scaling=scaling)
+        view = block.view()
+        view.flags.writeable = False
+        layers = [DenseSource(layer, directed=directed) for layer in view]
+        known: Any = {} if facts is None else {"facts": tuple(facts)}
+        return cls.of_sources(layers, names, directed, block=view, **options, **known)
 
     def _with(self, **changes: Any) -> Self:
         """Return a copy with other parts: all stacks that are derived from others are made here."""
         stack = copy.copy(self)
-        vars(stack).update(changes)
+        vars(stack).update({"_ranges": {}} if "sources" in changes else {}, **changes)
         stack.scales.flags.writeable = False
         return stack
 
@@ -159,17 +208,11 @@ class DissimilarityStack(ScaledValues):
 
         None where the sources are known on the edges only.
         """
-        return self._held.origin(self)
+        return self
 
     @property
     def between_any(self) -> DissimilarityStack:
-        """The same sources between any two items: `origin`.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """The same sources between any two items: `origin`, or an error if there is none."""
         if self.origin is None:
             raise InputError(
                 "its sources are known on the edges only, not between any two items",
@@ -183,16 +226,19 @@ class DissimilarityStack(ScaledValues):
     @property
     def can_relabel(self) -> bool:
         """Whether supervised sources can be computed from other labels; not if they were loaded."""
-        whole = self.origin
-        if whole is None:
+        if self.origin is None:
             return not self.supervised
-        return all(source.can_relabel for source in whole.sources)
+        return all(source.can_relabel for source in self.origin.sources)
 
     def select(self, names: Sequence[str | int]) -> Self:
         """Return a stack of some of the sources, in the order given."""
         chosen = [self.position_of(name) for name in names] or refuse_empty()
+        sources, block = as_layers([self.sources[r] for r in chosen], self.directed)
         return self._with(
-            _held=self._held.select(chosen),
+            sources=tuple(sources),
+            block=block,
+            facts=tuple(self.facts[r] for r in chosen),
+            n_unreachable=tuple(self.n_unreachable[r] for r in chosen),
             names=tuple(self.names[r] for r in chosen),
             scales=self.scales[chosen],
         )
@@ -208,7 +254,6 @@ class DissimilarityStack(ScaledValues):
         known: Known | AnyArray,
         n_classes: int = 0,
         *,
-        choice: str | None = None,
         weights: Floats | None = None,
         keep_choice: bool = False,
     ) -> Self:
@@ -221,35 +266,48 @@ class DissimilarityStack(ScaledValues):
             unlabelled items; or numeric targets, NaN where unknown.
         n_classes : int
             C, for an array of class numbers.
-        choice : {None, "keep"}
-            Whether each source keeps the classifier that it chose before among several. That is
-            cheaper, and lets labels that are held out have a say in that choice.
         weights : (n,) array, optional
             How much the label of each item counts.
         keep_choice : bool
-            The same as ``choice="keep"``.
+            Whether each source keeps the classifier that it chose before among several. That is
+            cheaper, and lets labels that are held out have a say in that choice.
 
-        The others are shared, not copied, and so is everything where no source is supervised.
+        The others are shared, not copied, and so is everything where no source is supervised. A
+        named scaling is found again where sources change.
         """
-        if not any(self._held.supervised):
+        if not self.supervised:
             return self
         if not isinstance(known, Known):
             known = Known(known, n_classes)
-        keep = (
-            keep_choice or check_choice(choice or "anew", ("anew", "keep"), name="choice") == "keep"
-        )
-        held, changed = self._held.relabelled(
-            known, self.scaling, weights=weights, keep_choice=keep
-        )
-        if held is self._held:
+        options: Any = {"weights": weights, "keep_choice": keep_choice}
+        sources = [
+            source.relabel(known, **options) if source.supervised else source
+            for source in self.sources
+        ]
+        changed = [r for r, source in enumerate(sources) if source is not self.sources[r]]
+        if not changed:
             return self
         scales = self.scales.copy()
-        scales[list(changed)] = list(changed.values())
-        return self._with(_held=held, scales=scales)
+        for r in changed:
+            sources[r].made_from = self.sources[r].made_from
+            if self.scaling in SCALINGS[1:]:
+                scales[r] = scale_of(sources[r], self.scaling)
+        return self._with(sources=tuple(sources), block=None, scales=scales)
 
     def replaced(self, sources: Mapping[int, Source]) -> Self:
         """Return the stack with other sources in some places, at the same scales."""
-        return self._with(_held=self._held.replaced(sources)) if sources else self
+        if not sources:
+            return self
+        if self.block is None:
+            mixed = [sources.get(r, source) for r, source in enumerate(self.sources)]
+            return self._with(sources=tuple(mixed))
+        block, every = self.block.copy(), np.arange(self.n_items)
+        for r, source in sources.items():
+            rows = source.rows(every)
+            block[r] = rows if self.directed else np.minimum(rows, rows.T)
+        block.flags.writeable = False
+        layers = tuple(DenseSource(layer, directed=self.directed) for layer in block)
+        return self._with(sources=layers, block=block, n_unreachable=(0,) * len(layers))
 
     def rescaled(self, scaling: str | ArrayLike | None, *, name: str | None = None) -> Self:
         """Return a stack of the same sources, not copied, divided by other scales.
@@ -257,12 +315,19 @@ class DissimilarityStack(ScaledValues):
         The scales are found from the sources as they are here, also where this is a slice. `name`
         says how scales that are given were chosen.
         """
+        own, scales = self._scales_of(scaling)
+        return self._with(scaling=name if name and own == "given" else own, scales=scales)
+
+    def _scales_of(self, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
+        """Return the name of a scaling, and the scales, read-only."""
         if scaling is None or isinstance(scaling, str):
-            chosen = check_choice(scaling or "none", SCALINGS, name="scaling")
-            held, scales = self._held.rescaled(chosen)
-            return self._with(_held=held, scaling=chosen, scales=scales)
-        own, scales = resolved_scaling(self._held, scaling)
-        return self._with(scaling=name or own, scales=scales)
+            name = check_choice(scaling or "none", SCALINGS, name="scaling")
+            trivial = name == "none" or self.n_items == 1
+            scales = np.array([1.0 if trivial else scale_of(s, name) for s in self.sources])
+        else:
+            name, scales = "given", given_scales(scaling, self.n_sources)
+        scales.flags.writeable = False
+        return name, scales
 
     def part(
         self,
@@ -276,28 +341,50 @@ class DissimilarityStack(ScaledValues):
         """
         shared = () if same_as is None else same_as[0].between_any.sources
         known = None if same_as is None else same_as[1].block
-        block = AllPairs(self.between_any.sources, self.directed).part(items, shared, known)
+        layers = [
+            source.block(items, items) if known is None or source is not shared[r] else known[r]
+            for r, source in enumerate(self.between_any.sources)
+        ]
+        block = np.stack(layers)
+        if not self.directed:  # computed rows and columns differ by rounding
+            block = np.minimum(block, block.swapaxes(1, 2))
         facts = [None if fact is None else replace(fact, new_items=False) for fact in self.facts]
         return DissimilarityStack.from_block(
             block, self.names, self.directed, scaling=self.scales, facts=facts
         )
 
     def among(self, items: Indices) -> Self:
-        """Return the stack of some items, at the same scales."""
+        """Return the stack of some items, at the same scales: matrices are sliced."""
         links = self.links
         if links is not None:
             place = np.full(self.n_items, -1)
             place[items] = np.arange(len(items))
             links = place[links]
             links = links[(links >= 0).all(axis=1)]
-        held = self._held.among(items)
-        return self._with(_held=held, _items=self._items.take(items), links=links)
+        parts = [
+            DenseSource(source.block(items, items), directed=self.directed)
+            if isinstance(source, DenseSource)
+            else Subset(source, items)
+            for source in self.sources
+        ]
+        sources, block = as_layers(parts, self.directed)
+        return self._with(
+            sources=tuple(sources),
+            block=block,
+            n_unreachable=tuple(source.n_unreachable for source in sources),
+            links=links,
+            _items=self._items.take(items),
+        )
 
     def __getitem__(self, key: Any) -> Self | CrossDissimilarities | CrossEdges:
         rows, columns = open_mesh(key, self.n_items)
-        if np.array_equal(rows, columns):
-            return self.among(rows)
-        return self._held.cross(self, rows, columns)
+        return self.among(rows) if np.array_equal(rows, columns) else self.cross(rows, columns)
+
+    def cross(self, rows: Indices, columns: Indices) -> CrossDissimilarities | CrossEdges:
+        """Return the values from some items to others."""
+        values = np.stack([source.block(rows, columns) for source in self.sources])
+        ends = self.items[rows], self.items[columns]
+        return CrossDissimilarities(values, self.names, self.scales, *ends, self.has_items)
 
     def diagnose(self, *, max_items: int = 2000, random_state: int = 0) -> StackDiagnosis:
         """Report on every source: triangle violations, zeros, ties, unreachable pairs, duplicates.

@@ -1,313 +1,219 @@
-"""What a stack holds: values of all pairs of items, or of the edges of a sparse set.
-
-A stack asks both kinds the same questions, and they alone know how they differ:
-
-==================  =======================================  ====================================
-question            :class:`AllPairs`                        ``OnEdges`` of :mod:`.edge_stack`
-==================  =======================================  ====================================
-value of a pair     by its source, or from the block         inf where there is no edge
-scale of a source   over its entries, or a sample of rows    over the edges
-some of the items   slices and :class:`Subset`               the edges among them
-some to others      an array                                 :class:`CrossEdges`
-other labels        by the sources                           by the sources of its origin
-==================  =======================================  ====================================
-"""
+"""What a stack holds and hands out: named sources, their values, scales and ranges."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
-from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.source_input import as_block
-from metricmix.dissimilarity.sources import DenseSource, Source, Subset
+from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
+from metricmix.kernels.blocks import BlockJob, Cost, Found, run_blocks
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice
+from metricmix.kernels.threads import check_time, in_threads, threads_for
+from metricmix.typing import AnyArray, Floats, Indices, Ints
+from metricmix.validation import check_indices, check_square_fits
 
 if TYPE_CHECKING:
-    from metricmix.dissimilarity.stack import DissimilarityStack
+    from metricmix.dissimilarity.edge_set import EdgeSet
 
-__all__ = ["SCALINGS", "AllPairs", "StackValues", "check_names", "resolved_scaling", "scale_of"]
+__all__ = [
+    "SCALINGS",
+    "SINGLE_FROM",
+    "EdgeSource",
+    "EdgeValues",
+    "StackValues",
+    "as_layers",
+    "check_names",
+    "evaluated",
+    "given_scales",
+    "row_ranges",
+    "scale_of",
+]
 
-Ranges = tuple[Floats, Floats]
-Facts = Sequence[SourceFacts | None]
+EDGES_AT_ONCE = 1 << 18
+SINGLE_FROM = 10**6
+"""Edges from which on values are kept in single precision."""
+SCALINGS = ("none", "norm", "mean", "max")
 
 
-class StackValues(ABC):
-    """The values of R sources over n items, not divided by scales; immutable.
+class StackValues:
+    """R named sources over n items with ids, divided by their scales: how a stack is read.
 
-    Attributes
-    ----------
-    n : int
-    directed : bool
-    sources : tuple of R Source
-        What gives rows and pairs.
-    facts : tuple of R SourceFacts or None
-    n_unreachable : tuple of R int
-    edges : EdgeSet or None
-    block : (R, n, n) array or None
-        All values, where they are in memory.
+    The attributes are those of :class:`~metricmix.DissimilarityStack`; immutable.
     """
 
-    n: int
-    directed: bool
+    names: tuple[str, ...]
+    scaling: str
+    scales: Floats
     sources: tuple[Source, ...]
     facts: tuple[SourceFacts | None, ...]
     n_unreachable: tuple[int, ...]
-    edges: EdgeSet | None = None
-    block: AnyArray | None = None
+    directed: bool
+    block: AnyArray | None
+    edges: EdgeSet | None
+    links: Indices | None
+    _items: ItemIds
+    _ranges: dict[bool, tuple[Floats, Floats]]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a stack is immutable, and so is its {name!r}")
 
     @property
-    @abstractmethod
-    def supervised(self) -> tuple[bool, ...]:
-        """Which sources are computed from labels."""
+    def shape(self) -> tuple[int, int]:
+        """``(n, n)``, as scikit-learn expects of something pairwise."""
+        return (self.n_items, self.n_items)
 
-    @abstractmethod
-    def origin(self, stack: DissimilarityStack) -> DissimilarityStack | None:
-        """Return the sources of `stack`, which holds these, between any two items, if known."""
+    @property
+    def n_items(self) -> int:
+        """Number of items n."""
+        return self.sources[0].n
 
-    def rows(self, items: Indices, *, reverse: bool = False) -> AnyArray:
-        """Return rows, or columns if `reverse`: (R, len(items), n)."""
+    @property
+    def items(self) -> AnyArray:
+        """The n ids, in order and read-only: 0 .. n-1 where none were given."""
+        return self._items.ids
+
+    @property
+    def has_items(self) -> bool:
+        """Whether the items have ids of their own, and are not only numbered."""
+        return self._items.given
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources R."""
+        return len(self.names)
+
+    @property
+    def supervised(self) -> tuple[str, ...]:
+        """The names of the sources that are computed from labels."""
+        named = zip(self.names, self.sources, strict=True)
+        return tuple(name for name, source in named if source.supervised)
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __repr__(self) -> str:
+        edges = "" if self.edges is None else f", edges={len(self.edges)}"
+        extra = ", directed=True" if self.directed else ""
+        extra += f", scaling={self.scaling!r}" if self.scaling != "none" else ""
+        if self.has_items:
+            more = ", ..." if self.n_items > 2 else ""
+            extra += f", items=[{', '.join(map(repr, self.items[:2].tolist()))}{more}]"
+        kind = type(self).__name__
+        return f"{kind}(n={self.n_items}{edges}, sources={list(self.names)}{extra})"
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def positions(self, ids: Any) -> Indices:
+        """Return the numbers of the items called `ids`, as `rows` and `pairs` take them.
+
+        An id that is not there is an error; of one that a slice repeats, the first counts.
+        """
+        return self._items.positions(ids)
+
+    def rows(self, indices: ArrayLike) -> Floats:
+        """Return ``M_r[i, :]`` for the items `indices`: shape (len(indices), n, R)."""
+        return self._scaled(self.raw_rows(check_indices(indices, self.n_items)))
+
+    def columns(self, indices: ArrayLike) -> Floats:
+        """Return ``M_r[:, i]`` for the items `indices`: shape (len(indices), n, R)."""
+        return self._scaled(self.raw_rows(check_indices(indices, self.n_items), reverse=True))
+
+    def pairs(self, i: ArrayLike, j: ArrayLike) -> Floats:
+        """Return the R values of the pairs ``(i[k], j[k])``: shape (len(i), R)."""
+        first, second = (
+            check_indices(side, self.n_items, name=name) for side, name in ((i, "i"), (j, "j"))
+        )
+        if len(first) != len(second):
+            raise InputError(f"i, j: expected as many of each, got {len(first)} and {len(second)}")
+        return self._scaled(self.raw_pairs(first, second))
+
+    def raw_rows(self, items: Indices, *, reverse: bool = False) -> AnyArray:
+        """Return the rows (columns, if `reverse`) as the kernels take them: (R, len(items), n).
+
+        Neither checked nor divided by the scales; inf where sparse edges have none.
+        """
         return np.stack(
             [source.columns(items) if reverse else source.rows(items) for source in self.sources]
         )
 
-    def pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return the values of pairs, (R, len(i))."""
+    def raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return the values of pairs as the kernels take them, (R, len(i)), undivided."""
         if self.block is not None:
             return self.block[:, i, j]
         return np.stack([source.pairs(i, j) for source in self.sources])
 
-    def ranges(self, *, reverse: bool = False) -> Ranges | None:
-        """Return the smallest and largest value of every row (column, if `reverse`), if known."""
-        return None
+    def raw_range(self, *, reverse: bool = False) -> tuple[Floats, Floats] | None:
+        """Return the smallest and largest entry of every row (column, if `reverse`): (R, n) each.
 
-    @abstractmethod
-    def scales(self, scaling: str) -> Floats:
-        """Return what brings each source to unit root mean square, mean or maximum."""
-
-    def rescaled(self, scaling: str) -> tuple[Self, Floats]:
-        """Return what a stack of that scaling holds, and its scales."""
-        return self, self.scales(scaling)
-
-    @abstractmethod
-    def select(self, chosen: Sequence[int]) -> Self:
-        """Return some of the sources, in the order given."""
-
-    @abstractmethod
-    def among(self, items: Indices) -> Self:
-        """Return the values among some items."""
-
-    @abstractmethod
-    def cross(
-        self, stack: DissimilarityStack, rows: Indices, columns: Indices
-    ) -> CrossDissimilarities | CrossEdges:
-        """Return the values from some items of `stack`, which holds these, to others."""
-
-    @abstractmethod
-    def relabelled(
-        self, known: Known, scaling: str, **options: Any
-    ) -> tuple[Self, dict[int, float]]:
-        """Return the values for other labels, and the scales of sources that have other ones.
-
-        `options` are those of :meth:`Source.relabel`. Returns itself if nothing has changed.
+        The diagonal is left out. None for sources that are not in memory; else found once, by
+        reading all entries.
         """
-
-    @abstractmethod
-    def replaced(self, sources: Mapping[int, Source]) -> Self:
-        """Return the values with those of other sources in some places."""
-
-
-class AllPairs(StackValues):
-    """Sources that give the value of any pair.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        Over the same items, and valid.
-    directed : bool
-    block : (R, n, n) array, optional
-        Their values, read-only, where they are in memory.
-    facts, n_unreachable : sequences, optional
-        Default: what the sources say.
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        directed: bool,
-        block: AnyArray | None = None,
-        facts: Facts | None = None,
-        n_unreachable: Sequence[int] | None = None,
-    ) -> None:
-        self.sources, self.n = tuple(sources), sources[0].n
-        self.directed, self.block = bool(directed), block
-        self.facts = tuple([source.facts for source in sources] if facts is None else facts)
-        missing = [source.n_unreachable for source in sources]
-        self.n_unreachable = tuple(missing if n_unreachable is None else n_unreachable)
-
-    @classmethod
-    def of(
-        cls,
-        sources: Sequence[Source],
-        directed: bool,
-        facts: Facts | None = None,
-        n_unreachable: Sequence[int] | None = None,
-    ) -> AllPairs:
-        """Return valid sources; those in memory are copied into one block."""
-        block = as_block(sources, directed)
-        if block is not None:
-            sources = [
-                DenseSource(layer, directed=directed, like=source)
-                for source, layer in zip(sources, block, strict=True)
-            ]
-        return cls(sources, directed, block, facts, n_unreachable)
-
-    @classmethod
-    def of_block(cls, block: AnyArray, directed: bool, facts: Facts | None = None) -> AllPairs:
-        """Return the layers of a valid (R, n, n) array, which is not copied."""
-        view = block.view()
-        view.flags.writeable = False
-        return cls([DenseSource(layer, directed=directed) for layer in view], directed, view, facts)
-
-    @property
-    def supervised(self) -> tuple[bool, ...]:
-        """Which sources are computed from labels."""
-        return tuple(source.supervised for source in self.sources)
-
-    def origin(self, stack: DissimilarityStack) -> DissimilarityStack:
-        """Return the stack."""
-        return stack
-
-    def ranges(self, *, reverse: bool = False) -> Ranges | None:
-        """Return the range of every row (column, if `reverse`), diagonal left out: (R, n) each.
-
-        Found once, by reading all values; None if they are not in memory.
-        """
-        if self.block is None or self.n == 1:
+        if self.block is None or self.n_items == 1:
             return None
-        return self._column_ranges if reverse and self.directed else self._row_ranges
+        side = reverse and self.directed
+        if side not in self._ranges:
+            self._ranges[side] = row_ranges(self.block, reverse=side)
+        return self._ranges[side]
 
-    @cached_property
-    def _row_ranges(self) -> Ranges:
-        return self._ranges(reverse=False)
+    def source(self, name: str | int) -> Floats:
+        """Return one source as an (n, n) array, by its name or number, divided by its scale.
 
-    @cached_property
-    def _column_ranges(self) -> Ranges:
-        return self._ranges(reverse=True)
-
-    def _ranges(self, *, reverse: bool) -> Ranges:
-        block = self.block
-        assert block is not None
-        low, high = np.empty((2, len(block), self.n))
-
-        def fill(r: int) -> None:
-            layer = block[r]
-            row_range(np.ascontiguousarray(layer.T) if reverse else layer, low[r], high[r])
-
-        in_threads(fill, range(len(block)), threads_for(self.n))
-        return low, high
-
-    def scales(self, scaling: str) -> Floats:
-        """Return a scale per source; computed ones are scaled by a sample of their rows."""
-        if scaling == "none" or self.n == 1:
-            return np.ones(len(self.sources))
-        return np.array([scale_of(source, scaling) for source in self.sources])
-
-    def select(self, chosen: Sequence[int]) -> AllPairs:
-        """Return some of the sources."""
-        return AllPairs.of(
-            [self.sources[r] for r in chosen],
-            self.directed,
-            [self.facts[r] for r in chosen],
-            [self.n_unreachable[r] for r in chosen],
-        )
-
-    def among(self, items: Indices) -> AllPairs:
-        """Return the sources among some items: matrices are sliced, others are looked up."""
-        parts = [
-            DenseSource(source.block(items, items), directed=self.directed)
-            if isinstance(source, DenseSource)
-            else Subset(source, items)
-            for source in self.sources
-        ]
-        return AllPairs.of(parts, self.directed, self.facts)
-
-    def cross(
-        self, stack: DissimilarityStack, rows: Indices, columns: Indices
-    ) -> CrossDissimilarities:
-        """Return the values from some items to others."""
-        values = np.stack([source.block(rows, columns) for source in self.sources])
-        ends = stack.items[rows], stack.items[columns]
-        return CrossDissimilarities(values, stack.names, stack.scales, *ends, stack.has_items)
-
-    def relabelled(
-        self, known: Known, scaling: str, **options: Any
-    ) -> tuple[AllPairs, dict[int, float]]:
-        """Return the sources for other labels; a named scaling is found again where they change."""
-        sources = [
-            source.relabel(known, **options) if source.supervised else source
-            for source in self.sources
-        ]
-        changed = [r for r, source in enumerate(sources) if source is not self.sources[r]]
-        if not changed:
-            return self, {}
-        for r in changed:
-            sources[r].made_from = self.sources[r].made_from
-        found = AllPairs(sources, self.directed, None, self.facts, self.n_unreachable)
-        if scaling == "none" or scaling not in SCALINGS:
-            return found, {}
-        return found, {r: scale_of(sources[r], scaling) for r in changed}
-
-    def replaced(self, sources: Mapping[int, Source]) -> AllPairs:
-        """Return other sources in some places; in memory, if these are."""
-        if self.block is None:
-            mixed = [sources.get(r, source) for r, source in enumerate(self.sources)]
-            return AllPairs(mixed, self.directed, None, self.facts, self.n_unreachable)
-        block, every = self.block.copy(), np.arange(self.n)
-        for r, source in sources.items():
-            rows = source.rows(every)
-            block[r] = rows if self.directed else np.minimum(rows, rows.T)
-        return AllPairs.of_block(block, self.directed, self.facts)
-
-    def part(
-        self, items: Indices, shared: Sequence[Source] = (), known: AnyArray | None = None
-    ) -> AnyArray:
-        """Return the values among some items, (R, k, k).
-
-        Those of sources that are among `shared`, at the same place, are taken from `known`.
+        Exactly symmetric unless the stack is directed: the rows of a matrix product may differ
+        from its columns by rounding, and the smaller of the two entries counts.
         """
-        layers = [
-            source.block(items, items) if known is None or source is not shared[r] else known[r]
-            for r, source in enumerate(self.sources)
-        ]
-        block = np.stack(layers)
-        # Computed rows and columns differ by rounding.
-        return block if self.directed else np.minimum(block, block.swapaxes(1, 2))
+        r = self.position_of(name)
+        values = np.asarray(self.sources[r].rows(np.arange(self.n_items)) / self.scales[r])
+        return values if self.directed else np.minimum(values, values.T)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        instead = "use stack.rows(i), or stack.values of sparse edges"
+        size = 8 * self.n_sources
+        check_square_fits(self.n_items, size, what="the array", argument="stack", instead=instead)
+        everything = self.rows(np.arange(self.n_items))
+        return everything if dtype is None else everything.astype(dtype)
+
+    def _scaled(self, raw: AnyArray) -> Floats:
+        """Divide by the scales, and put the sources on the last axis."""
+        return np.asarray(np.moveaxis(raw, 0, -1) / self.scales)
+
+    def position_of(self, name: str | int) -> int:
+        """Return the number of the source of that name, or of that number."""
+        if isinstance(name, str):
+            if name not in self.names:
+                raise InputError(
+                    argument="source", expected=f"one of {list(self.names)}", found=f"{name!r}"
+                )
+            return self.names.index(name)
+        return int(check_indices(name, self.n_sources, name="source")[0])
 
 
-# -- names and scales ------------------------------------------------------------------------------
-
-SCALINGS = ("none", "norm", "mean", "max")
+def as_layers(
+    sources: Sequence[Source], directed: bool
+) -> tuple[Sequence[Source], AnyArray | None]:
+    """Return valid sources, and a copy of those in memory as one (R, n, n) block they share."""
+    block = as_block(sources, directed)
+    if block is not None:
+        pairs = zip(sources, block, strict=True)
+        sources = [DenseSource(layer, directed=directed, like=source) for source, layer in pairs]
+    return sources, block
 
 
 def scale_of(source: Source, scaling: str) -> float:
     """Return the number that brings `source` to unit root mean square, mean or maximum.
 
     Computed sources of more than 256 items are scaled by a random sample of 256 rows, or of fewer
-    where these have more than 16 million entries; 16 rows at least.
+    where these have more than 16 million entries; 16 rows at least. Sparse edges by their values.
     """
+    if isinstance(source, EdgeSource):
+        return source.scale(scaling)
     n, most = source.n, 1 << 24
     chosen = np.arange(n)
     if not isinstance(source, DenseSource) and n > 256:
@@ -324,21 +230,12 @@ def scale_of(source: Source, scaling: str) -> float:
     return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
 
 
-def resolved_scaling(held: StackValues, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
-    """Return the name of a scaling, and the scales, read-only."""
-    R = len(held.sources)
-    if scaling is None or isinstance(scaling, str):
-        name = check_choice(scaling or "none", SCALINGS, name="scaling")
-        scales = held.scales(name)
-    else:
-        name, scales = "given", np.array(scaling, dtype=np.float64)
-        valid = np.isfinite(scales).all() and (scales > 0).all()
-        if scales.shape != (R,) or not valid:
-            raise InputError(
-                argument="scaling", expected=f"{R} positive numbers", found=f"{scaling!r}"
-            )
-    scales.flags.writeable = False
-    return name, scales
+def given_scales(scales: ArrayLike, R: int) -> Floats:
+    """Return scales that were given, R positive numbers, as a new array."""
+    found = np.array(scales, dtype=np.float64)
+    if found.shape != (R,) or not (np.isfinite(found).all() and (found > 0).all()):
+        raise InputError(argument="scaling", expected=f"{R} positive numbers", found=f"{scales!r}")
+    return found
 
 
 def check_names(names: Sequence[str] | None, parts: Sequence[Source]) -> tuple[str, ...]:
@@ -366,6 +263,18 @@ def check_names(names: Sequence[str] | None, parts: Sequence[Source]) -> tuple[s
     return checked
 
 
+def row_ranges(block: AnyArray, *, reverse: bool) -> tuple[Floats, Floats]:
+    """Return the range of every row (column, if `reverse`), diagonal left out: (R, n) each."""
+    low, high = np.empty((2, *block.shape[:2]))
+
+    def fill(r: int) -> None:
+        layer = block[r]
+        row_range(np.ascontiguousarray(layer.T) if reverse else layer, low[r], high[r])
+
+    in_threads(fill, range(len(block)), threads_for(block.shape[1]))
+    return low, high
+
+
 @kernel
 def row_range(layer: AnyArray, low: AnyArray, high: AnyArray) -> None:
     """Fill `low` and `high` with the range of every row, without the diagonal."""
@@ -377,3 +286,96 @@ def row_range(layer: AnyArray, low: AnyArray, high: AnyArray) -> None:
                 smallest = min(smallest, row[v])
                 largest = max(largest, row[v])
         low[u], high[u] = smallest, largest
+
+
+# -- values on sparse edges ------------------------------------------------------------------------
+
+
+class EdgeSource(Source):
+    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
+
+    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
+        self.edges, self.values, self.name = edges, values, name
+        self.n, self.directed = edges.n, edges.directed
+
+    def scale(self, scaling: str) -> float:
+        """Return the root mean square, mean or maximum over the edges; 1 if that is 0."""
+        if len(self.edges) == 0:
+            return 1.0
+        scale = float(
+            np.sqrt(np.square(self.values, dtype=np.float64).mean())
+            if scaling == "norm"
+            else self.values.max()
+            if scaling == "max"
+            else self.values.mean(dtype=np.float64)
+        )
+        return scale or 1.0
+
+    def rows(self, indices: Indices) -> AnyArray:
+        """Return ``M[indices, :]``, inf where there is no edge."""
+        return self._rows(indices, self.edges.out)
+
+    def columns(self, indices: Indices) -> AnyArray:
+        """Return ``M[:, indices].T``, inf where there is no edge."""
+        return self._rows(indices, self.edges.into)
+
+    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
+        indptr, ends, edge = arcs
+        rows = np.full((len(indices), self.n), np.inf)
+        for row, u in zip(rows, indices, strict=True):
+            here = slice(indptr[u], indptr[u + 1])
+            row[ends[here]] = self.values[edge[here]]
+            row[u] = 0.0
+        return rows
+
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
+        found = self.edges.find(i, j)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
+
+
+def evaluated(sources: Any, edges: EdgeSet) -> AnyArray:
+    """Return the values of sources on every edge, (R, E); float32 from a million edges on."""
+    precision = np.float32 if len(edges) > SINGLE_FROM else np.float64
+    values: Floats = np.empty((len(sources), len(edges)), precision)
+    for row, source in zip(values, sources, strict=True):
+
+        def put(start: int, stop: int, found: Found, row: AnyArray = row) -> None:
+            row[start * EDGES_AT_ONCE : stop * EDGES_AT_ONCE] = found[0]
+
+        run_blocks(EdgeValues(source, edges.tails, edges.heads, np.dtype(precision)), put)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeValues(BlockJob):
+    """The values of a source on edges; a unit is `EDGES_AT_ONCE` of them."""
+
+    source: Any
+    tails: Ints
+    heads: Ints
+    dtype: Any
+    what = "source values"
+    alone = True  # sources need not support several threads
+
+    @property
+    def cost(self) -> Cost:
+        """A microsecond per edge; memory for its two ends, and for values in double precision."""
+        units = -(-len(self.tails) // EDGES_AT_ONCE)
+        result = float(EDGES_AT_ONCE * self.dtype.itemsize)
+        return Cost(units, EDGES_AT_ONCE * 1e-6, result, work_bytes=64.0 * EDGES_AT_ONCE)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return the values on some edges."""
+        first, last = start * EDGES_AT_ONCE, min(stop * EDGES_AT_ONCE, len(self.tails))
+        found = np.empty(last - first, self.dtype)
+        for low in range(first, last, EDGES_AT_ONCE):
+            check_time()
+            some = slice(low, min(low + EDGES_AT_ONCE, last))
+            ends = self.tails[some].astype(np.int64), self.heads[some].astype(np.int64)
+            found[low - first : low - first + len(ends[0])] = self.source.pairs(*ends)
+        return (found,)

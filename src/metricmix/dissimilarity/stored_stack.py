@@ -19,15 +19,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.edge_building import EdgeReport
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.stack_values import SCALINGS, AllPairs
+from metricmix.dissimilarity.stack_values import SCALINGS
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.state import PendingArray, conforms, require, stored
 from metricmix.typing import AnyArray, Floats, Indices
@@ -139,8 +138,8 @@ class StoredMatrices:
         require(sound, "expected a number of unreachable pairs for every source")
         check_stored_ids(self.items, n)
         block = None if held or stack is None else stack.block
-        values = AllPairs(listed, directed, block, self.facts, counts)
-        whole = DissimilarityStack(values, names, items=ItemIds(n, self.items))
+        known: Any = {"facts": self.facts, "n_unreachable": counts, "items": ItemIds(n, self.items)}
+        whole = DissimilarityStack.of_sources(listed, names, directed, block=block, **known)
         whole = with_scales(whole, self.scaling, self.scales)
         return whole if self.links is None else whole.with_links(self.links)
 

@@ -19,7 +19,7 @@ from metricmix.dissimilarity.path_length import (
     fill_unreachable,
 )
 from metricmix.exceptions import InputError
-from metricmix.validation import check_square, check_square_fits
+from metricmix.validation import check_integer, check_square, check_square_fits
 
 __all__ = ["threshold_graphs", "thresholds"]
 
@@ -104,8 +104,7 @@ def thresholds(D: NDArray[np.floating], n_graphs: int = 8) -> NDArray[np.float64
     >>> thresholds(np.array([[0.0, 2.0], [2.0, 0.0]]), 3)
     array([0.25, 0.75, 1.25])
     """
-    if isinstance(n_graphs, bool) or not isinstance(n_graphs, (int, np.integer)) or n_graphs < 1:
-        raise InputError(argument="n_graphs", expected="a whole number >= 1", found=f"{n_graphs!r}")
+    check_integer(n_graphs, name="n_graphs", low=1)
     mean = float(np.mean(D, dtype=np.float64))
     if mean <= 0:
         raise InputError(argument="D", expected="a positive entry somewhere, found zeros only")

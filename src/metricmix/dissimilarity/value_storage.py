@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.edge_building import edge_union
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeSet, edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.sources import DenseSource

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossEdges, are_items
 from metricmix.estimators.inputs import Input
 from metricmix.estimators.mixture_estimator import (
     MixtureEstimator,
@@ -22,7 +22,6 @@ from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned
 from metricmix.learning.task import Classes
 from metricmix.objectives.base import Objective
-from metricmix.paths.out_of_sample import are_items
 from metricmix.state import LoadOptions, saved
 from metricmix.typing import AnyArray, Floats
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.learned_sources import SupervisedTable
 from metricmix.dissimilarity.neighbour_paths import NeighbourPaths
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import EdgeSource
 from metricmix.dissimilarity.stored_stack import (
     StoredEdges,
     StoredMatrices,

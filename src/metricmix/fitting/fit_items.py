@@ -27,8 +27,8 @@ from metricmix.learning.held_out import fold_seeds, held_out_of
 from metricmix.learning.learned import Learned
 from metricmix.learning.rules.rule import as_rule
 from metricmix.learning.verdict import Comparison
+from metricmix.paths.geodesic import Stretch, stretch
 from metricmix.paths.learned_metric import nearest_others
-from metricmix.paths.stretch import Stretch, stretch
 from metricmix.typing import Floats, Indices
 
 __all__ = ["fit_estimator", "fit_plan"]

@@ -18,7 +18,7 @@ from metricmix.fitting.options import FitRequest
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture
-from metricmix.paths.stretch import Stretch
+from metricmix.paths.geodesic import Stretch
 from metricmix.typing import Floats, Indices
 
 __all__ = ["FitOutcome"]

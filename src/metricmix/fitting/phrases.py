@@ -120,7 +120,7 @@ class EdgePhrases:
         """
         stack, u, v = self.lengths.stack, np.array([i]), np.array([j])
         raw = np.asarray(stack.raw_pairs(u, v)[:, 0], dtype=np.float64)
-        weights = np.asarray(self.lengths.edge_weights(u, v)).reshape(len(raw), -1)[:, 0]
+        weights = np.asarray(self.lengths.mixed.pair_weights(u, v)).reshape(len(raw), -1)[:, 0]
         nearer = weights * (self._means - raw)
         told: set[str] = set()
         found = []

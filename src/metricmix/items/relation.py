@@ -16,7 +16,7 @@ from metricmix.items.tables import text_of, texts_of
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_choice
 
-__all__ = ["Matrix", "Relation", "as_matrix", "as_relation", "numbered"]
+__all__ = ["Matrix", "Relation", "as_matrix", "as_relation", "library_edges", "numbered"]
 
 WEIGHT_NAMES = ("length", "similarity", "weight")
 ENDS = (("source", "target"), ("from", "to"))
@@ -167,6 +167,28 @@ def as_sparse(graph: Any) -> tuple[Any, tuple[str, ...] | None]:
     return graph, None
 
 
+def library_edges(
+    graph: Any, names: Sequence[str]
+) -> tuple[list[Any] | None, Indices, list[Any] | None, str | None]:
+    """Return the nodes of a networkx or igraph graph, its edges by number (E, 2), and weights.
+
+    Nodes are None in igraph without the vertex attribute `name`. Weights are the first of the edge
+    attributes `names` that any edge has, None on edges without it; its name comes last.
+    """
+    if hasattr(graph, "get_edgelist"):
+        nodes = graph.vs["name"] if "name" in graph.vs.attributes() else None
+        ends = graph.get_edgelist()
+        name = next((w for w in names if w in graph.es.attributes()), None)
+        weights = None if name is None else graph.es[name]
+    else:
+        nodes, data = list(graph.nodes), list(graph.edges(data=True))
+        number = {node: k for k, node in enumerate(nodes)}
+        ends = [(number[u], number[v]) for u, v, _ in data]
+        name = next((w for w in names if any(e.get(w) is not None for *_, e in data)), None)
+        weights = None if name is None else [about.get(name) for *_, about in data]
+    return nodes, np.array(ends, dtype=np.int64).reshape(-1, 2), weights, name
+
+
 def read_graph(graph: Any) -> Read:
     """Return the edges of a graph of any kind."""
     if isinstance(graph, str | Path):
@@ -176,15 +198,15 @@ def read_graph(graph: Any) -> Read:
             remedy="read it first, as with pandas.read_csv, or run metricmix fit",
         )
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
-        data = list(graph.edges(data=True))
-        name = next((w for w in WEIGHT_NAMES if any(w in about for *_, about in data)), None)
-        weights = None if name is None else [about.get(name, np.nan) for *_, about in data]
-        return of_pairs([(u, v) for u, v, _ in data], weights, name, nodes=graph.nodes)
+        nodes, ends, values, name = library_edges(graph, WEIGHT_NAMES)
+        assert nodes is not None
+        weights = None if values is None else [np.nan if w is None else w for w in values]
+        pairs = [(nodes[u], nodes[v]) for u, v in ends.tolist()]
+        return of_pairs(pairs, weights, name, nodes=nodes)
     if hasattr(graph, "get_edgelist"):
-        name = next((w for w in WEIGHT_NAMES if w in graph.es.attributes()), None)
-        lengths = None if name is None else as_float_array(graph.es[name], name="weights")
-        ends: AnyArray = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
-        ids = texts_of(graph.vs["name"]) if "name" in graph.vs.attributes() else None
+        nodes, ends, values, name = library_edges(graph, WEIGHT_NAMES)
+        lengths = None if values is None else as_float_array(values, name="weights")
+        ids = None if nodes is None else texts_of(nodes)
         return int(graph.vcount()), ids, ends, lengths, name or "weight"
     if hasattr(graph, "tocoo"):
         return of_matrix(graph.tocoo())

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from metricmix.typing import AnyArray
 __all__ = [
     "BlockJob",
     "Consume",
+    "Cost",
     "Engine",
     "Found",
     "block_ranges",
@@ -56,8 +57,29 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
+class Cost(NamedTuple):
+    """How much work a job is.
+
+    Attributes
+    ----------
+    units : int
+        Number of units.
+    unit_seconds : float
+        Time that a unit takes on one thread, to an order of magnitude.
+    unit_bytes : float
+        Size of the result of a unit.
+    work_bytes : float
+        Memory that a block needs while it runs, besides its inputs and its result.
+    """
+
+    units: int
+    unit_seconds: float
+    unit_bytes: float
+    work_bytes: float = 0.0
+
+
 class BlockJob(ABC):
-    """A computation of `n_units` independent units.
+    """A computation of independent units.
 
     Attributes
     ----------
@@ -72,22 +94,12 @@ class BlockJob(ABC):
 
     @property
     @abstractmethod
-    def n_units(self) -> int:
-        """Number of units."""
+    def cost(self) -> Cost:
+        """The number of units, and what each takes."""
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Found:
         """Return what is found for the units ``start .. stop - 1``, as arrays."""
-
-    @property
-    @abstractmethod
-    def unit_seconds(self) -> float:
-        """Time that a unit takes on one thread, to an order of magnitude."""
-
-    @property
-    @abstractmethod
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
 
     @property
     def streams(self) -> bool:
@@ -96,11 +108,6 @@ class BlockJob(ABC):
         A worker need not have memory for all of them.
         """
         return False
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory that a block needs while it runs, besides its inputs and its result."""
-        return 0.0
 
 
 def block_ranges(
@@ -111,15 +118,15 @@ def block_ranges(
     At least `fewest` blocks, where there are as many units: else workers wait.
 
     >>> class Job(BlockJob):
-    ...     what, n_units, unit_seconds, unit_bytes = "example", 100, 0.5, 8.0
+    ...     what, cost = "example", Cost(units=100, unit_seconds=0.5, unit_bytes=8.0)
     ...     def block(self, start, stop):
     ...         return ()
     >>> block_ranges(Job())[:3]
     [(0, 3), (3, 6), (6, 9)]
     """
-    n = job.n_units
+    n, unit_seconds, unit_bytes, _ = job.cost
     block_bytes = 1 << 27  # size of a block's result, at most, unless a single unit has more
-    most = min(seconds / max(job.unit_seconds, 1e-9), block_bytes / max(job.unit_bytes, 1.0))
+    most = min(seconds / max(unit_seconds, 1e-9), block_bytes / max(unit_bytes, 1.0))
     step = max(1, min(int(most), n // max(1, fewest)))
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
@@ -147,7 +154,7 @@ class Engine:
         """Compute all blocks, and call `consume` with each, perhaps from several threads."""
         threads = 1 if job.alone else n_jobs
         if self.folder is None:
-            units = range(job.n_units)
+            units = range(job.cost.units)
             in_threads(lambda u: consume(u, u + 1, job.block(u, u + 1)), units, threads)
             return
         with self.folder.job(job) as kept:
@@ -162,7 +169,7 @@ class Engine:
         threads = 1 if job.alone else effective_threads(n_jobs)
         with ExitStack() as stack:
             compute: Callable[[tuple[int, int]], Found] = lambda bounds: job.block(*bounds)  # noqa: E731
-            blocks = [(unit, unit + 1) for unit in range(job.n_units)]
+            blocks = [(unit, unit + 1) for unit in range(job.cost.units)]
             if self.folder is not None:
                 kept, blocks = stack.enter_context(self.folder.job(job)), block_ranges(job)
                 compute = partial(kept_or_computed, job, kept)

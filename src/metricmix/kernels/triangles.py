@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.kernels.blocks import BlockJob, Found, release, run_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, release, run_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
     Packed,
@@ -40,7 +41,7 @@ DEPTH = 128
 
 def collected(job: RowBlocks, n_jobs: int | None) -> list[list[float]]:
     """Return what was found for every block of rows, the last rows first."""
-    found: list[list[float]] = [[]] * job.n_units
+    found: list[list[float]] = [[]] * job.cost.units
 
     def put(start: int, stop: int, arrays: Found) -> None:
         found[start:stop] = arrays[0].tolist()
@@ -54,39 +55,31 @@ class RowBlocks(BlockJob):
     """Checks of the pairs of a matrix; a unit is `ROW_BLOCK` rows, the last ones first."""
 
     matrix: AnyArray
+    streams = True
 
     @property
-    def n_units(self) -> int:
-        """Number of blocks of rows."""
-        return -(-len(self.matrix) // ROW_BLOCK)
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 72.0
-
-    @property
-    def streams(self) -> bool:
-        """The matrix is read piece by piece."""
-        return True
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: its rows and their product, and a piece of the matrix."""
-        return float((3 * ROW_BLOCK + 2 * DEPTH) * len(self.matrix) * self.matrix.itemsize)
+    def cost(self) -> Cost:
+        """Memory for the rows of a block and their product, and a piece of the matrix."""
+        n = len(self.matrix)
+        held = float((3 * ROW_BLOCK + 2 * DEPTH) * n * self.matrix.itemsize)
+        return Cost(-(-n // ROW_BLOCK), ROW_BLOCK * self.row_seconds(n), 72.0, held)
 
     def block(self, start: int, stop: int) -> Found:
         """Return what is found for each of some blocks of rows."""
         n, found = len(self.matrix), []
         for unit in range(start, stop):
-            low = (self.n_units - 1 - unit) * ROW_BLOCK
+            low = (self.cost.units - 1 - unit) * ROW_BLOCK
             found.append(self.rows(low, min(low + ROW_BLOCK, n)))
             release(self.matrix)
         return (np.array(found, dtype=np.float64),)
 
+    @abstractmethod
+    def row_seconds(self, n: int) -> float:
+        """Return the time of a row of n entries."""
+
+    @abstractmethod
     def rows(self, low: int, high: int) -> tuple[float, ...]:
         """Return what is found for the rows low <= i < high."""
-        raise NotImplementedError
 
 
 class PairSurvey(RowBlocks):
@@ -94,10 +87,9 @@ class PairSurvey(RowBlocks):
 
     what = "metric check: pairs"
 
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return 2e-9 * ROW_BLOCK * len(self.matrix)
+    def row_seconds(self, n: int) -> float:
+        """Return the time of a row of n entries."""
+        return 2e-9 * n
 
     def rows(self, low: int, high: int) -> tuple[float, ...]:
         """Return what is found for the rows low <= i < high."""
@@ -112,10 +104,9 @@ class TriangleScan(RowBlocks):
     tolerance: float
     what = "metric check: triangles"
 
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return 1e-10 * ROW_BLOCK * float(len(self.matrix)) ** 2
+    def row_seconds(self, n: int) -> float:
+        """Return the time of a row of n entries."""
+        return 1e-10 * float(n) ** 2
 
     def rows(self, low: int, high: int) -> tuple[float, ...]:
         """Return what is found for the rows low <= i < high."""

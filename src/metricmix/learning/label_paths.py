@@ -91,7 +91,7 @@ class LabelPaths:
         outside = u == self.new
         u = np.where(outside, 0, u)
         raw = np.where(outside, self.row[:, v], lengths.stack.raw_pairs(u, v))
-        weights = lengths.edge_weights(u, v, raw)
+        weights = lengths.mixed.pair_weights(u, v, raw)
         if self.weights is not None and lengths.item_weights is not None:
             joined = 0.5 * (self.weights[:, None] + lengths.item_weights[:, v])
             weights = np.where(outside, joined, weights)

@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
+from metricmix.dissimilarity.edge_set import NearOrder
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import EdgeSource
 from metricmix.exceptions import InputError
 from metricmix.kernels.locality import copy_rows
 from metricmix.kernels.mixing import DenseLengths, form_lengths, link_in_place, tangent_of
@@ -43,9 +44,7 @@ __all__ = [
     "SparseLengths",
     "check_finite_lengths",
     "edge_lengths",
-    "form_lengths",
     "lengths_of",
-    "link_in_place",
 ]
 
 FORMED_UP_TO = 8000
@@ -93,8 +92,8 @@ class EdgeLengths:
         values m, as a single source of weight 1, formed when first needed.
     dense : DenseLengths or None
         What such kernels need: `block`, its weights, `beta` and `link`.
-    sparse, sparse_into : SparseLengths or None
-        The lengths of all edges, out of items and into them, where the edge set is sparse.
+    edges : EdgeSet or None
+        The edges of a sparse set; None for a complete graph.
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
         edge itself: no weight is negative, and every source obeys the triangle inequality. Both
@@ -109,12 +108,14 @@ class EdgeLengths:
         self.is_linear = self.mixed.is_linear
         self.n = stack.n_items
         self.directed = stack.directed
+        self.edges = stack.edges
+        self._arcs: dict[tuple[bool, bool], SparseLengths] = {}
         self.beta = mixture.beta
         self.link = LINKS.index(mixture.link)
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
         self.is_metric = (
             self.is_linear
-            and stack.edges is None
+            and self.edges is None
             and bool((self.raw_weights >= 0).all())
             and all(known is not None and known.triangle_inequality for known in stack.facts)
         )
@@ -141,10 +142,9 @@ class EdgeLengths:
     @cached_property
     def edge_values(self) -> AnyArray | None:
         """The lengths of the edges of a sparse set, in their order; None for a complete graph."""
-        stack = self.stack
-        if not isinstance(stack, EdgeStack):
+        if not isinstance(self.stack, EdgeStack):
             return None
-        w = np.empty(len(stack.edges), stack.values.dtype)
+        w = np.empty(len(self.stack.edges), self.stack.values.dtype)
         for start in range(0, len(w), EDGES_AT_ONCE):
             some = slice(start, start + EDGES_AT_ONCE)
             w[some] = self._of_edges(some)
@@ -152,69 +152,52 @@ class EdgeLengths:
 
     def _of_edges(self, chosen: slice | Indices) -> AnyArray:
         """Return the lengths of some edges of a sparse set, formed before or not."""
-        stack = self.stack
-        assert isinstance(stack, EdgeStack)
         formed = self.__dict__.get("edge_values")
         if formed is not None:
             return np.asarray(formed[chosen])
-        u = stack.edges.tails[chosen].astype(np.int64)
-        v = stack.edges.heads[chosen].astype(np.int64)
-        m = self.mixed.values(stack.values[:, chosen], u, v)
+        m = self._mixed_edges(chosen)
         link_in_place(m, self.beta, self.link)
-        w = m.astype(stack.values.dtype)
+        w = m.astype(self.stack.values.dtype)  # type: ignore[attr-defined]
         if self.link == 1:  # positive in single precision too
             np.maximum(w, np.finfo(w.dtype).tiny, out=w)
         return w
 
+    def _mixed_edges(self, chosen: slice | Indices) -> Floats:
+        """Return m of some edges of a sparse set, before the link."""
+        stack = self.stack
+        assert isinstance(stack, EdgeStack)
+        u, v = (ends[chosen].astype(np.int64) for ends in (stack.edges.tails, stack.edges.heads))
+        return self.mixed.values(stack.values[:, chosen], u, v)
+
     @property
-    def edges(self) -> EdgeSet | None:
-        """The edge set, without forming any lengths; None for a complete graph."""
-        return self.stack.edges
+    def near_order(self) -> NearOrder:
+        """The order of the items in which near items of a sparse edge set have near numbers."""
+        assert self.edges is not None
+        return self.edges.near_order
 
-    @cached_property
-    def sparse(self) -> SparseLengths | None:
-        """The lengths of the arcs out of every item; None for a complete graph."""
-        return self._by_arcs("out")
+    def arcs(self, *, reverse: bool = False, near: bool = False) -> SparseLengths:
+        """Return the lengths of the arcs of a sparse edge set, out of items or into them.
 
-    @cached_property
-    def sparse_into(self) -> SparseLengths | None:
-        """The lengths of the arcs into every item; those of `sparse`, unless directed."""
-        return self._by_arcs("into") if self.directed else self.sparse
-
-    def _by_arcs(self, side: str) -> SparseLengths | None:
-        if self.edge_values is None:
-            return None
-        assert isinstance(self.stack, EdgeStack)
-        indptr, ends, edge = getattr(self.stack.edges, side)
-        return SparseLengths(indptr, ends, self.edge_values[edge])
-
-    @cached_property
-    def renumbered(self) -> SparseLengths | None:
-        """Those of `sparse`, with the items in the order of ``edges.near_order``."""
-        return self._renumbered("out")
-
-    @cached_property
-    def renumbered_into(self) -> SparseLengths | None:
-        """Those of `sparse_into`, with the items in the order of ``edges.near_order``."""
-        return self._renumbered("into") if self.directed else self.renumbered
-
-    def _renumbered(self, side: str) -> SparseLengths | None:
-        given = self.sparse if side == "out" else self.sparse_into
-        if given is None or self.edges is None:
-            return None
-        indptr, ends = getattr(self.edges.near_order, side)
-        if ends is given.ends:
-            return given
-        lengths = np.empty_like(given.lengths)
-        copy_rows(given.indptr, given.lengths, self.edges.near_order.order, lengths)
-        return SparseLengths(indptr, ends, lengths)
-
-    def edge_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
-        """Return the weights of the raw sources on edges: (R,), or (R, E) if not `is_linear`.
-
-        Those of a network depend on the values of the sources, `raw` (R, E) if given.
+        Into items if `reverse`; with `near`, the items are in `near_order`. Formed once.
         """
-        return self.mixed.pair_weights(u, v, raw)
+        key = (reverse and self.directed, near)
+        if key in self._arcs:
+            return self._arcs[key]
+        edges, w = self.edges, self.edge_values
+        assert edges is not None
+        assert w is not None
+        if not near:
+            indptr, ends, edge = edges.into if key[0] else edges.out
+            arcs = SparseLengths(indptr, ends, w[edge])
+        else:
+            arcs = self.arcs(reverse=reverse)
+            indptr, ends = edges.near_order.into if key[0] else edges.near_order.out
+            if ends is not arcs.ends:
+                lengths = np.empty_like(arcs.lengths)
+                copy_rows(arcs.indptr, arcs.lengths, edges.near_order.order, lengths)
+                arcs = SparseLengths(indptr, ends, lengths)
+        self._arcs[key] = arcs
+        return arcs
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
@@ -223,37 +206,21 @@ class EdgeLengths:
 
     def mixed_blocks(self) -> Iterator[Floats]:
         """Yield m before the link, of all edges: some at a time."""
-        if isinstance(self.stack, EdgeStack):
-            edges, values = self.stack.edges, self.stack.values
-            for start in range(0, len(edges), EDGES_AT_ONCE):
-                some = slice(start, start + EDGES_AT_ONCE)
-                u, v = edges.tails[some].astype(np.int64), edges.heads[some].astype(np.int64)
-                yield self.mixed.values(values[:, some], u, v)
+        if self.edges is not None:
+            for start in range(0, len(self.edges), EDGES_AT_ONCE):
+                yield self._mixed_edges(slice(start, start + EDGES_AT_ONCE))
         else:
             for start in range(0, self.n, ROWS_AT_ONCE):
                 yield self.mixed_rows(np.arange(start, min(self.n, start + ROWS_AT_ONCE)))
-
-    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
-        """Return the weights of new items, (M, R), where they are local: those of near items.
-
-        `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
-        item that new item q is.
-        """
-        return self.mixed.new_item_weights(m, ends, same)
 
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n).
 
         inf where a sparse set has no edge.
         """
-        sparse = self.sparse_into if reverse else self.sparse
-        if sparse is not None:
-            w = np.full((len(items), self.n), np.inf)
-            for row, u in zip(w, items, strict=True):
-                here = slice(sparse.indptr[u], sparse.indptr[u + 1])
-                row[sparse.ends[here]] = sparse.lengths[here]
-                row[u] = 0.0
-            return w
+        if self.edges is not None and self.edge_values is not None:
+            known = EdgeSource(self.edges, self.edge_values)
+            return np.asarray(known.columns(items) if reverse else known.rows(items))
         w = self.mixed_rows(items, reverse=reverse)
         link_in_place(w, self.beta, self.link)
         w[np.arange(len(items)), items] = 0.0
@@ -344,13 +311,8 @@ class EdgeLengths:
 
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
-        check_square_fits(
-            self.n,
-            8,
-            what="the matrix of all lengths",
-            argument="stack",
-            instead="take fewer items",
-        )
+        what, instead = "the matrix of all lengths", "take fewer items"
+        check_square_fits(self.n, 8, what=what, argument="stack", instead=instead)
         if self.block is not None:
             w = self.some_rows(0, self.n, n_jobs=n_jobs)
         else:
@@ -414,8 +376,8 @@ def check_finite_lengths(
     longest = np.log(2) / mixture.beta + lengths.mixed.bound(np.array(largest, np.float64))
     sound = np.isfinite(stack.n_items * longest) and np.isfinite(lengths.raw_weights).all()
     require(sound, "expected finite edge lengths >= 0")
-    needed = mixture.link == "identity" and verify
-    if needed and not (lengths.is_linear and (lengths.raw_weights >= 0).all()):
+    safe = lengths.is_linear and (lengths.raw_weights >= 0).all()
+    if mixture.link == "identity" and verify and not safe:
         least = min(float(m.min(initial=0.0)) for m in lengths.mixed_blocks())
         require(least >= -1e-9 * longest, "expected finite edge lengths >= 0")
 

@@ -1,14 +1,14 @@
 """Shortest paths over edge lengths: one pair, nearest, from some, all pairs; soft paths."""
 
 from metricmix.paths.all_pairs import path_metric, project
-from metricmix.paths.contributions import Contributions, contributions
+from metricmix.paths.contributions import Contributions
+from metricmix.paths.geodesic import Stretch, stretch
 from metricmix.paths.joined_items import Joined
 from metricmix.paths.learned_metric import Metric
 from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
 from metricmix.paths.pair import Path, PathBundle, shortest_path, shortest_paths
 from metricmix.paths.sampled_violations import SampledViolations, sampled_violations
 from metricmix.paths.soft import SoftPaths, soft_paths
-from metricmix.paths.stretch import Stretch, stretch
 from metricmix.paths.trees import PathTrees, shortest_path_trees
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "SampledViolations",
     "SoftPaths",
     "Stretch",
-    "contributions",
     "kneighbors",
     "kneighbors_graph",
     "nearest_labelled",

@@ -24,7 +24,7 @@ import numpy as np
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.pair import Path, shortest_path
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Contributions",
     "by_size",
-    "contributions",
     "edge_parts",
     "item_position",
     "new_edge_parts",
@@ -66,7 +65,8 @@ class Contributions:
     >>> place = np.array([0.0, 1.0, 3.0])
     >>> line = abs(place[:, None] - place)
     >>> stack = mm.DissimilarityStack({"line": line, "square": line**2}, items=["a", "b", "c"])
-    >>> print(contributions(stack, mm.Mixture([1.0, 0.5], link="identity"), "a", "c"))
+    >>> metric = mm.Metric(stack, mm.Mixture([1.0, 0.5], link="identity"))
+    >>> print(metric.contributions("a", "c"))
     a -> b -> c: 5.5
       line   +3
       square +2.5
@@ -115,30 +115,6 @@ class Contributions:
         )
 
 
-def contributions(stack: DissimilarityStack, mixture: Any, i: Any, j: Any) -> Contributions:
-    """Return how much each source contributes to the distance from item `i` to item `j`.
-
-    Parameters
-    ----------
-    stack : DissimilarityStack
-    mixture : Mixture, solver result, array of R weights, or mapping of source names to weights
-    i, j
-        Ids of the items; their numbers, where the stack has no ids.
-
-    Notes
-    -----
-    One shortest-path search, O(R n) as a rule.
-    """
-    if not isinstance(stack, DissimilarityStack):
-        raise InputError(
-            argument="stack",
-            expected="a DissimilarityStack, whose sources have names",
-            found=type(stack).__name__,
-        )
-    ends = item_position(stack, i, "i"), item_position(stack, j, "j")
-    return path_contributions(edge_lengths(stack, mixture), *ends)
-
-
 def path_contributions(lengths: EdgeLengths, i: int, j: int) -> Contributions:
     """Return the contributions to the distance from item number `i` to item number `j`."""
     path = shortest_path(lengths, None, i, j)
@@ -150,7 +126,7 @@ def path_contributions(lengths: EdgeLengths, i: int, j: int) -> Contributions:
 
 def edge_parts(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
     """Return the parts of the lengths of the edges from u to v: see :func:`split_lengths`."""
-    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.edge_weights(u, v))
+    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.mixed.pair_weights(u, v))
 
 
 def new_edge_parts(
@@ -167,7 +143,7 @@ def new_edge_parts(
     weights : (R,) array, optional
         Its weights, where the mixture is a local one.
     """
-    by_edge = lengths.edge_weights(ends, ends, raw)
+    by_edge = lengths.mixed.pair_weights(ends, ends, raw)
     if weights is not None and lengths.item_weights is not None:
         by_edge = 0.5 * (weights[:, None] + lengths.item_weights[:, ends])
     return split_lengths(lengths, raw, by_edge)

@@ -30,6 +30,8 @@ __all__ = [
     "any_below",
     "cap_distances",
     "dijkstra",
+    "nearest_wanted",
+    "open_entries",
     "open_item",
     "open_roots",
     "pop_nearest",
@@ -40,6 +42,7 @@ __all__ = [
     "search_dense",
     "search_rows",
     "settle_row",
+    "take_wanted",
 ]
 
 CHUNK = 64
@@ -334,3 +337,63 @@ def search_dense(lengths: DenseLengths, reverse: bool, goal: Goal, state: Search
             return
         mix_row(lengths.block, lengths.weights, u, reverse, m)
         relax_row(u, m, lengths.beta, lengths.link, goal, state)
+
+
+@kernel
+def open_entries(m: Floats, beta: float, link: int, goal: Goal, state: SearchState) -> None:
+    """Open the items at which a path from a new item, with mixture values `m`, may enter the stack.
+
+    The link is increasing, so the k-th smallest value of a wanted item bounds all that matters:
+    items beyond it, and paths longer than its edge, are left out.
+    """
+    dist, key, chunk_min = state.dist, state.key, state.chunk_min
+    k, wanted = goal.limit, goal.wanted
+    open_roots(np.empty(0, np.int64), state)
+    smallest = np.full(k, np.inf)
+    for v in range(m.shape[0]):
+        if wanted[v] and m[v] < smallest[k - 1]:
+            place = k - 1
+            while place > 0 and smallest[place - 1] > m[v]:
+                smallest[place] = smallest[place - 1]
+                place -= 1
+            smallest[place] = m[v]
+    cap = smallest[k - 1]
+    beyond = np.nextafter(length_of(cap, beta, link), np.inf)
+    for v in range(m.shape[0]):
+        if m[v] <= cap:
+            open_item(v, length_of(m[v], beta, link), dist, key, chunk_min)
+        else:
+            dist[v] = beyond
+
+
+@kernel
+def nearest_wanted(
+    lengths: DenseLengths,
+    m: Floats,
+    start: int,
+    stop: int,
+    goal: Goal,
+    state: SearchState,
+    distances: Floats,
+    items: Indices,
+) -> None:
+    """Find the k nearest wanted items of the new items start .. stop - 1, one search each.
+
+    `m` (M, n) holds their mixture values; `distances` and `items` (M, k) receive the answers.
+    """
+    for q in range(start, stop):
+        open_entries(m[q], lengths.beta, lengths.link, goal, state)
+        search_dense(lengths, False, goal, state)
+        take_wanted(goal, state, distances[q], items[q])
+
+
+@kernel_step
+def take_wanted(goal: Goal, state: SearchState, distances: Floats, items: Indices) -> None:
+    """Write the wanted items of a search that has ended, and their distances."""
+    found = 0
+    for k in range(state.counts[0]):
+        v = state.order[k]
+        if goal.wanted[v]:
+            distances[found] = state.dist[v]
+            items[found] = v
+            found += 1

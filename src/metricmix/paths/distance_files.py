@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.atomic import remove_leftovers, temporary_entry
 from metricmix.exceptions import InputError, MissingPackageError
-from metricmix.kernels.blocks import BlockJob, Found, current_engine, run_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, current_engine, run_blocks
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.memory import in_words
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
@@ -135,8 +135,7 @@ def job_of(lengths: EdgeLengths, roots: Indices, dtype: str | None, threads: int
     if lengths.edges is None:
         places = np.arange(len(roots), dtype=np.int64)
         return WrittenRows("", lengths, None, None, roots, places, precision)
-    near, arcs = lengths.edges.near_order, lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(near=True)
     if dtype is None:
         precision = arcs.lengths.dtype
     starts = near.rank[roots]
@@ -231,26 +230,15 @@ class WrittenRows(BlockJob):
         return LANES if self.search is None else self.search.lanes
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.roots) // self.lanes)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        written = float(self.lanes * self.n * self.dtype.itemsize / 3e8)
-        return written + (1e-8 * self.n**2 if self.search is None else self.search.unit_seconds)
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit: row numbers and checksums."""
-        return 16.0 * self.lanes
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: distances, in near order and in the given one."""
-        own = 16.0 * self.lanes * self.n
-        return own if self.search is None else own + self.search.work_bytes
+    def cost(self) -> Cost:
+        """Results are row numbers and checksums; memory for distances, in both orders."""
+        lanes, n, units = self.lanes, self.n, -(-len(self.roots) // self.lanes)
+        seconds, work = float(lanes * n * self.dtype.itemsize / 3e8), 16.0 * lanes * n
+        if self.search is None:
+            return Cost(units, seconds + 1e-8 * n**2, 16.0 * lanes, work)
+        searched = self.search.cost
+        seconds, work = seconds + searched.unit_seconds, work + searched.work_bytes
+        return Cost(units, seconds, 16.0 * lanes, work)
 
     def block(self, start: int, stop: int) -> Found:
         """Write the rows of some units; return their numbers and checksums."""

@@ -16,37 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.dissimilarity.cross_edges import CrossEdges, find_same_items
+from metricmix.kernels.compile import kernel_step
 from metricmix.kernels.minplus import min_plus
-from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, link_in_place, tangent_of
+from metricmix.kernels.mixing import floor_of, length_of, link_in_place, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.dijkstra import (
     Goal,
     SearchState,
-    open_item,
-    open_roots,
-    search_dense,
+    nearest_wanted,
+    open_entries,
     search_rows,
+    take_wanted,
 )
+from metricmix.paths.neighbours import kneighbors, nearest_labelled
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = [
-    "NewItems",
-    "are_items",
-    "nearest_by_table",
-    "nearest_wanted",
-    "open_entries",
-    "take_wanted",
-]
-
-ROUNDING = 1e-12
-"""Dissimilarities up to this share of the scale of their source count as 0."""
-ROW_ROUNDING = 1e-6
-"""Relative difference up to which two rows count as equal (float32 sources included)."""
+__all__ = ["NewItems", "SparseNewItems", "join_distances", "nearest_by_table"]
 
 
 @dataclass(frozen=True)
@@ -84,15 +72,13 @@ class NewItems:
         those on their edges.
         """
         if isinstance(rows, CrossEdges):
-            from metricmix.paths.sparse_new_items import SparseNewItems
-
             return SparseNewItems.from_edges(lengths, rows, n_jobs=n_jobs)
         if isinstance(lengths.mixture, NetworkMixture):
             m = lengths.mixture.values(np.moveaxis(rows, -1, 0), lengths.stack)
         else:
             m = np.asarray(rows @ lengths.raw_weights, dtype=np.float64)
-        same = find_same_items(lengths, rows, m)
-        weights = lengths.new_item_weights(m, None, same)
+        same = find_same_items(lengths.stack, rows, m, lengths.raw_weights)
+        weights = lengths.mixed.new_item_weights(m, None, same)
         if weights is not None and lengths.item_weights is not None:
             m = 0.5 * (
                 np.einsum("mnr,mr->mn", rows, weights)
@@ -204,116 +190,131 @@ class NewItems:
         distances[entered] = 0.0
 
 
-def are_items(stack: DissimilarityStack, rows: AnyArray | CrossEdges, first: int) -> bool:
-    """Return whether `rows` are those of the items first, first + 1, … of the stack.
+@dataclass(frozen=True)
+class SparseNewItems(NewItems):
+    """M new items, joined by sparse edges: what ``NewItems.from_rows`` makes of `CrossEdges`.
 
-    See :meth:`NewItems.from_rows`.
+    Attributes
+    ----------
+    m : (A,) array
+        Mixture values of their edges, before the link.
+    rows : CrossEdges
+        These edges.
+
+    The others are those of :class:`NewItems`. A distance costs one addition per edge.
     """
-    if first + len(rows) > stack.n_items:
-        return False
-    if isinstance(rows, CrossEdges):
-        from metricmix.paths.sparse_new_items import has_edges_of
 
-        return all(has_edges_of(stack, rows, q, first + q) for q in range(len(rows)))
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        some = rows[start : start + ROWS_AT_ONCE]
-        if not _same_rows(stack, some, first + start + np.arange(len(some))).all():
-            return False
-    return True
+    rows: CrossEdges = None  # type: ignore[assignment]
+
+    @classmethod
+    def from_edges(
+        cls, lengths: EdgeLengths, rows: CrossEdges, *, n_jobs: int | None = None
+    ) -> SparseNewItems:
+        """Join new items whose edges to the stack's items are `rows`."""
+        m = np.asarray(lengths.raw_weights @ rows.values, dtype=np.float64)
+        same = find_same_items(lengths.stack, rows, m, lengths.raw_weights)
+        weights = None
+        if lengths.item_weights is not None:
+            weights = lengths.mixed.new_item_weights(*padded(rows, m), same)
+        if weights is not None and lengths.item_weights is not None:
+            own = np.repeat(weights, np.diff(rows.indptr), axis=0).T
+            m = 0.5 * ((own + lengths.item_weights[:, rows.ends]) * rows.values).sum(axis=0)
+        return cls(lengths, m, same, n_jobs, weights, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, chosen: Any) -> SparseNewItems:
+        """Return some of the new items, by a mask or by numbers."""
+        weights = None if self.weights is None else self.weights[chosen]
+        numbers = np.arange(len(self))[chosen]
+        taken = [np.arange(*self.rows.indptr[[q, q + 1]]) for q in numbers]
+        m = self.m[np.concatenate([np.empty(0, np.int64), *taken])]
+        same, rows = self.same[chosen], self.rows.rows(chosen)
+        return replace(self, m=m, same=same, weights=weights, rows=rows)
+
+    def edges(self) -> Floats:
+        """Return the lengths of all edges, (A,)."""
+        w = self.m.copy()
+        link_in_place(w, self.lengths.beta, self.lengths.link)
+        w[self._to_same] = 0.0
+        return w
+
+    def edges_of(self, q: int) -> tuple[Indices, Floats]:
+        """Return the items that new item q has edges to, and the lengths of these."""
+        here = self.rows.row(q)
+        return self.rows.ends[here], self.edges()[here]
+
+    @property
+    def _to_same(self) -> Indices:
+        """The edges from new items to the items that they are."""
+        row = np.repeat(np.arange(len(self)), np.diff(self.rows.indptr))
+        return np.flatnonzero(self.rows.ends == self.same[row])
+
+    def distances(self, d: AnyArray) -> Floats:
+        """Return the distances to some items, (M, T), given those from all items, (n, T)."""
+        w, found = self.edges(), np.empty((len(self), d.shape[1]))
+        rows = self.rows
+        in_threads(
+            lambda share: join_distances(rows.indptr, rows.ends, w, d, *share, found),
+            self._shares(),
+            self.n_jobs,
+        )
+        return found
+
+    def nearest(
+        self, wanted: NDArray[np.bool_], k: int, table: tuple[Floats, Indices] | None = None
+    ) -> tuple[Floats, Indices]:
+        """Return the k nearest wanted items of every new item: distances and numbers, (M, k).
+
+        `table` has those of every item of the stack, if they are known.
+        """
+        near, who = self._table(wanted, k) if table is None else table
+        m = self.m.copy()
+        m[self._to_same] = -np.inf  # an edge of length 0
+        distances, items = np.empty((len(self), k)), np.empty((len(self), k), np.int64)
+        link = (self.lengths.beta, self.lengths.link)
+        for q in range(len(self)):
+            here = self.rows.row(q)
+            ends, some = self.rows.ends[here], slice(q, q + 1)
+            nearest_by_table(
+                m[None, here], *link, 0, 1, near[ends], who[ends], distances[some], items[some]
+            )
+        self.correct_zeros(distances)
+        return distances, items
+
+    def _table(self, wanted: NDArray[np.bool_], k: int) -> tuple[Floats, Indices]:
+        """Return the k nearest wanted items of the items that edges lead to."""
+        lengths = self.lengths
+        if not wanted.all():
+            return nearest_labelled(lengths, None, np.flatnonzero(wanted), k)
+        near, who = np.full((lengths.n, k), np.inf), np.full((lengths.n, k), -1)
+        ends = np.unique(self.rows.ends)
+        near[ends, 0], who[ends, 0] = 0.0, ends
+        if k > 1:
+            near[ends, 1:], who[ends, 1:] = kneighbors(
+                lengths, None, k - 1, ends, n_jobs=self.n_jobs
+            )
+        return near, who
+
+    def _shares(self) -> list[tuple[int, int]]:
+        """Return ranges of the new items, for threads."""
+        count = min(len(self), 4 * effective_threads(self.n_jobs))
+        return list(pairwise(np.linspace(0, len(self), count + 1).astype(np.int64).tolist()))
 
 
-def find_same_items(lengths: EdgeLengths, raw: AnyArray, m: Floats) -> Indices:
-    """Return which new items have the very row of an item of the stack; -1 for the others.
-
-    Of several such items, the first.
-    """
-    weights, scales = lengths.raw_weights, lengths.stack.scales
-    same = np.full(len(raw), -1)
-    # Where no source tells two items apart, neither does the mixture: few places to look at.
-    near = np.abs(m) <= ROUNDING * float(np.abs(weights) @ scales)
-    item, place = np.nonzero(near)
-    equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
-    item, place = item[equal], place[equal]
-    while len(item):  # the next place of each item that is still looking for one
-        known, first = np.unique(item, return_index=True)
-        for start in range(0, len(known), ROWS_AT_ONCE):
-            chunk = slice(start, start + ROWS_AT_ONCE)
-            some, at = known[chunk], place[first[chunk]]
-            same[some] = np.where(_same_rows(lengths.stack, raw[some], at), at, -1)
-        left = same[item] < 0
-        left[first] = False
-        item, place = item[left], place[left]
-    return same
-
-
-def _same_rows(stack: DissimilarityStack, raw: AnyArray, items: Indices) -> NDArray[np.bool_]:
-    """Return which of the rows `raw` (M, n, R) are those of the items, up to rounding."""
-    theirs = np.moveaxis(stack.raw_rows(items), 0, -1)
-    close = np.abs(raw - theirs) <= ROW_ROUNDING * (stack.scales + theirs)
-    return np.asarray(close.all(axis=(1, 2)))
+def padded(rows: CrossEdges, m: Floats) -> tuple[Floats, Indices]:
+    """Return values on edges, and their ends, as (M, D) arrays; inf and 0 beyond the last edge."""
+    counts = np.diff(rows.indptr)
+    shape = (len(rows), int(counts.max(initial=1)))
+    row = np.repeat(np.arange(len(rows)), counts)
+    place = np.arange(len(m)) - np.repeat(rows.indptr[:-1], counts)
+    values, ends = np.full(shape, np.inf), np.zeros(shape, np.int64)
+    values[row, place], ends[row, place] = m, rows.ends
+    return values, ends
 
 
 # -- kernels -------------------------------------------------------------------------------------
-
-
-@kernel
-def open_entries(m: Floats, beta: float, link: int, goal: Goal, state: SearchState) -> None:
-    """Open the items at which a path from a new item, with mixture values `m`, may enter the stack.
-
-    The link is increasing, so the k-th smallest value of a wanted item bounds all that matters:
-    items beyond it, and paths longer than its edge, are left out.
-    """
-    dist, key, chunk_min = state.dist, state.key, state.chunk_min
-    k, wanted = goal.limit, goal.wanted
-    open_roots(np.empty(0, np.int64), state)
-    smallest = np.full(k, np.inf)
-    for v in range(m.shape[0]):
-        if wanted[v] and m[v] < smallest[k - 1]:
-            place = k - 1
-            while place > 0 and smallest[place - 1] > m[v]:
-                smallest[place] = smallest[place - 1]
-                place -= 1
-            smallest[place] = m[v]
-    cap = smallest[k - 1]
-    beyond = np.nextafter(length_of(cap, beta, link), np.inf)
-    for v in range(m.shape[0]):
-        if m[v] <= cap:
-            open_item(v, length_of(m[v], beta, link), dist, key, chunk_min)
-        else:
-            dist[v] = beyond
-
-
-@kernel
-def nearest_wanted(
-    lengths: DenseLengths,
-    m: Floats,
-    start: int,
-    stop: int,
-    goal: Goal,
-    state: SearchState,
-    distances: Floats,
-    items: Indices,
-) -> None:
-    """Find the k nearest wanted items of the new items start .. stop - 1, one search each.
-
-    `m` (M, n) holds their mixture values; `distances` and `items` (M, k) receive the answers.
-    """
-    for q in range(start, stop):
-        open_entries(m[q], lengths.beta, lengths.link, goal, state)
-        search_dense(lengths, False, goal, state)
-        take_wanted(goal, state, distances[q], items[q])
-
-
-@kernel_step
-def take_wanted(goal: Goal, state: SearchState, distances: Floats, items: Indices) -> None:
-    """Write the wanted items of a search that has ended, and their distances."""
-    found = 0
-    for k in range(state.counts[0]):
-        v = state.order[k]
-        if goal.wanted[v]:
-            distances[found] = state.dist[v]
-            items[found] = v
-            found += 1
 
 
 @kernel_step
@@ -361,3 +362,23 @@ def nearest_by_table(
                     place -= 1
                 best[place] = reached
                 who[place] = table_items[u, t]
+
+
+@kernel_step
+def join_distances(
+    indptr: Indices,
+    ends: Indices,
+    w: Floats,
+    d: AnyArray,
+    start: int,
+    stop: int,
+    found: Floats,
+) -> None:
+    """Fill the distances of the new items start .. stop - 1 through their edges."""
+    for q in range(start, stop):
+        row = found[q]
+        row[:] = np.inf
+        for edge in range(indptr[q], indptr[q + 1]):
+            onward = d[ends[edge]]
+            for t in range(row.shape[0]):
+                row[t] = min(row[t], w[edge] + onward[t])

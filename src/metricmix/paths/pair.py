@@ -28,10 +28,10 @@ from metricmix.paths.bidirectional import (
     trace_path,
 )
 from metricmix.paths.sparse_bundle import sparse_paths
-from metricmix.typing import Floats, Indices, Ints
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices
 
-__all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
+__all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths", "trace_edges"]
 
 PAIRS_PER_PASS = 32
 """Fewer pairs than this are not worth a pass over all rows of a stack."""
@@ -295,3 +295,47 @@ def direct_edges(
         shortest[start : start + len(some)] = m.min(axis=1)
     edges[i == j] = 0.0
     return edges <= shortest[first] + shortest[second], edges
+
+
+def trace_edges(
+    w: AnyArray,
+    d: AnyArray,
+    roots: Indices,
+    tree: Indices,
+    end: Indices,
+) -> tuple[Indices, Indices, Indices] | None:
+    """Return the edges of the shortest paths from ``roots[tree[p]]`` to ``end[p]``.
+
+    Parameters
+    ----------
+    w : (n, n) array
+        Lengths into the items, ``w[v, u]`` that of the edge from u to v.
+    d : (S, n) array
+        Distances from the roots.
+
+    Returns
+    -------
+    number, u, v : arrays
+        Path p has the edges (u, v) with number p. None where edges of length 0 leave it undefined.
+    """
+    found: list[tuple[Any, Any, Any]] = []
+    number, v = np.arange(len(end)), end.copy()
+    keep = v != roots[tree]
+    number, v = number[keep], v[keep]
+    while len(v):
+        root = roots[tree[number]]
+        direct = w[v, root] <= d[tree[number], v]
+        found.append((number[direct], root[direct], v[direct]))
+        number, v = number[~direct], v[~direct]
+        u = np.empty_like(v)
+        for start in range(0, len(v), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            lengths = d[tree[number[some]]] + w[v[some]]
+            lengths[np.arange(len(lengths)), v[some]] = np.inf
+            u[some] = lengths.argmin(axis=1)
+        if (d[tree[number], u] >= d[tree[number], v]).any():
+            return None
+        found.append((number, u, v))
+        v = u
+    parts = [np.concatenate(part) for part in zip(*found, strict=True)] if found else []
+    return (parts[0], parts[1], parts[2]) if parts else (number, v, v)

@@ -25,7 +25,7 @@ import numpy as np
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.blocks import BlockJob, Found, release, stream_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, release, stream_blocks
 from metricmix.kernels.minplus import min_plus
 from metricmix.memory import check_room
 from metricmix.metric import MetricViolations
@@ -213,31 +213,14 @@ class ColumnTriangles(BlockJob):
     directed: bool
     tolerance: float
     what = "metric check: sampled triangles"
+    streams = True
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return int(-(-self.rows.shape[1] // COLUMNS_AT_ONCE))
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return 2e-10 * len(self.rows) ** 2 * COLUMNS_AT_ONCE
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 8.0 * len(self.rows) ** 2
-
-    @property
-    def streams(self) -> bool:
-        """Columns are read once, some at a time."""
-        return True
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block."""
-        return 8.0 * (4 * len(self.rows) * COLUMNS_AT_ONCE + 3 * len(self.rows) ** 2)
+    def cost(self) -> Cost:
+        """Units of `COLUMNS_AT_ONCE` columns."""
+        m, units = len(self.rows), -(-self.rows.shape[1] // COLUMNS_AT_ONCE)
+        seconds, work = 2e-10 * m**2 * COLUMNS_AT_ONCE, 8.0 * (4 * m * COLUMNS_AT_ONCE + 3 * m**2)
+        return Cost(int(units), seconds, 8.0 * m**2, work)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the shortest ways through some columns, (m, m), and the worst triangle of each.

@@ -1,4 +1,11 @@
-"""Shortest paths of many pairs over a sparse edge set: pair by pair, or by the roots they share."""
+r"""Shortest paths of many pairs over a sparse edge set: pair by pair, or by the roots they share.
+
+Paths from a root are traced back along its distances: the item before v is a u with
+
+.. math:: d(s, u) < d(s, v), \qquad d(s, u) + w_{uv} = d(s, v)
+
+so that distances determine paths, but for edges of length 0.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.predecessors import trace_to_roots
+from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
 from metricmix.paths.sparse_pairs import arcs_of, find_sparse_paths, use_balls
 from metricmix.paths.sparse_rows import LANES, blocks_in_near_order
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
-__all__ = ["SomePaths", "sparse_paths", "traced_paths"]
+__all__ = ["SomePaths", "sparse_paths", "trace_to_roots", "traced_paths"]
 
 PAIRS_AT_ONCE = 8
 """Pairs of one kernel call, and of the sample that decides how the others are searched."""
@@ -100,15 +107,11 @@ def by_roots(
     Without those that the distances do not determine, because of edges that are too short to
     change them.
     """
-    edges = lengths.edges
-    assert edges is not None
-    near = edges.near_order
+    near, arcs = lengths.near_order, lengths.arcs(reverse=not from_ends, near=True)
     root_side, other = (j, i) if from_ends else (i, j)
     roots, which = np.unique(root_side[chosen], return_inverse=True)
     order = np.argsort(which, kind="stable")
     begins = np.append(0, np.cumsum(np.bincount(which, minlength=len(roots))))
-    arcs = lengths.renumbered if from_ends else lengths.renumbered_into
-    assert arcs is not None
     parts = []
     for some, dist in blocks_in_near_order(lengths, roots, reverse=from_ends, n_jobs=n_jobs):
         mine = np.concatenate([order[begins[r] : begins[r + 1]] for r in some])
@@ -156,8 +159,7 @@ def traced_paths(
     They are traced along `distances`, (n, T), from all items to the targets: no search, unless
     these do not determine a path.
     """
-    arcs = lengths.sparse
-    assert arcs is not None
+    arcs = lengths.arcs()
     numbers = np.arange(lengths.n, dtype=np.int32)
     parts = []
     for start in range(0, len(targets), LANES):
@@ -185,3 +187,65 @@ def joined(parts: list[SomePaths], total: int) -> tuple[Floats, Indices, Ints, I
         shift = np.repeat(indptr[part.pairs] - part.indptr[:-1], np.diff(part.indptr))
         nodes[shift + np.arange(len(part.nodes))] = part.nodes
     return lengths, indptr, nodes, settled
+
+
+@kernel
+def trace_to_roots(
+    arcs: SparseLengths,
+    dist: AnyArray,
+    lane: Indices,
+    roots: Ints,
+    ends: Ints,
+    order: Ints,
+    lengths: Floats,
+    indptr: Indices,
+) -> Ints:
+    """Trace every path p back from ``ends[p]`` to ``roots[p]`` along the distances of its lane.
+
+    The item before v is one that is strictly nearer, at just the distance that the edge to v makes
+    up for: the root if it is one of these, else the one with the lowest number ``order[u]``.
+    ``nodes[indptr[p]:indptr[p + 1]]`` are the items met, by these numbers, and ``lengths[p]`` the
+    sum of the edges: inf, and no items, without a path; -1, and no items, where there is no such
+    item, as an edge is too short to change a distance.
+    """
+    nodes = np.empty(16 * ends.shape[0], np.int32)
+    indptr[0] = 0
+    for p in range(ends.shape[0]):
+        at = indptr[p]
+        v = ends[p]
+        root = roots[p]
+        total = 0.0
+        if dist[v, lane[p]] == np.inf:
+            lengths[p] = np.inf
+            indptr[p + 1] = at
+            continue
+        while True:
+            if at == nodes.shape[0]:
+                larger = np.empty(2 * at, np.int32)
+                for k in range(at):  # loops compile ten times faster than assignments to slices
+                    larger[k] = nodes[k]
+                nodes = larger
+            nodes[at] = order[v]
+            at += 1
+            if v == root:
+                break
+            dv = dist[v, lane[p]]
+            before = -1
+            edge = 0.0
+            for a in range(arcs.indptr[v], arcs.indptr[v + 1]):
+                u = arcs.ends[a]
+                du = dist[u, lane[p]]
+                if not (du < dv and du + arcs.lengths[a] == dv):
+                    continue
+                if before < 0 or u == root or (before != root and order[u] < order[before]):
+                    before = u
+                    edge = arcs.lengths[a]
+            if before < 0:
+                at = indptr[p]
+                total = -1.0
+                break
+            total += edge
+            v = before
+        lengths[p] = total
+        indptr[p + 1] = at
+    return nodes[: indptr[ends.shape[0]]]

@@ -79,9 +79,7 @@ def arcs_of(lengths: EdgeLengths, searches: int, *, reverse: bool = False) -> Ar
     weights = np.ascontiguousarray(weights, np.float64)
     tiny = float(np.finfo(stack.values.dtype).tiny) if lengths.link == 1 else 0.0
     if formed:
-        sparse = lengths.sparse_into if reverse else lengths.sparse
-        assert sparse is not None
-        values, edge = sparse.lengths[None], np.empty(0, np.int64)
+        values, edge = lengths.arcs(reverse=reverse).lengths[None], np.empty(0, np.int64)
     else:
         values, edge = stack.values, arcs.edge
     # Formed or not, the arrays are of the same types: one compiled version for both.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.kernels.blocks import BlockJob, Found, stream_blocks
+from metricmix.kernels.blocks import BlockJob, Cost, Found, stream_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
@@ -69,8 +69,7 @@ def distances_in_blocks(
         Positions in `roots`. Every root is in one block, roots near each other in the same one.
     distances : (B, n) array
     """
-    assert lengths.edges is not None
-    rank = lengths.edges.near_order.rank
+    rank = lengths.near_order.rank
     found = blocks_in_near_order(lengths, roots, block, reverse=reverse, n_jobs=n_jobs)
     for some, dist in found:
         yield some, np.ascontiguousarray(dist[rank].T, np.float64)
@@ -85,10 +84,7 @@ def blocks_in_near_order(
     n_jobs: int | None = None,
 ) -> Iterator[tuple[Indices, AnyArray]]:
     """Yield what :func:`distances_in_blocks` does, (n, B) in the order of ``edges.near_order``."""
-    assert lengths.edges is not None
-    near = lengths.edges.near_order
-    arcs = lengths.renumbered_into if reverse else lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=reverse, near=True)
     starts = near.rank[roots]
     places = np.argsort(starts, kind="stable")
     threads = effective_threads(n_jobs) if lengths.n >= BLOCK else 1
@@ -124,24 +120,13 @@ class RootDistances(BlockJob):
     what = "distances from roots"
 
     @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return -(-len(self.roots) // self.lanes)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return self.lanes * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.arcs.indptr))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return float(self.lanes * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize)
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: open items, and distances before they are cut."""
-        return self.unit_bytes + 4.0 * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize
+    def cost(self) -> Cost:
+        """Units of `lanes` roots; memory for open items, and for distances before they are cut."""
+        n, itemsize = len(self.arcs.indptr), self.arcs.lengths.dtype.itemsize
+        seconds = self.lanes * (PER_ARC * len(self.arcs.ends) + PER_ITEM * n)
+        result = float(self.lanes * n * itemsize)
+        units = -(-len(self.roots) // self.lanes)
+        return Cost(units, seconds, result, work_bytes=result + 4.0 * n * itemsize)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the distances from some roots, (n, B)."""
@@ -173,10 +158,7 @@ def search_all(
 
     -1 is the predecessor of roots, and of items that cannot be reached.
     """
-    assert lengths.edges is not None
-    near = lengths.edges.near_order
-    arcs = lengths.renumbered_into if reverse else lengths.renumbered
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=reverse, near=True)
     return tree_of(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
 
 
@@ -195,9 +177,7 @@ def nearest_labels_over_edges(
     lengths: EdgeLengths, items: Indices, labels: Indices, k: int
 ) -> tuple[Floats, Indices]:
     """Return what :func:`~metricmix.paths.neighbours.nearest_labels` does, over sparse edges."""
-    assert lengths.edges is not None
-    near, arcs = lengths.edges.near_order, lengths.renumbered_into
-    assert arcs is not None
+    near, arcs = lengths.near_order, lengths.arcs(reverse=True, near=True)
     dist, label = run_labels(arcs, near.rank[items], labels, k, step_width(arcs))
     return dist[near.rank].astype(np.float64), label[near.rank].astype(np.int64)
 
@@ -228,30 +208,15 @@ class RootTrees(BlockJob):
     @classmethod
     def of(cls, lengths: EdgeLengths, roots: Indices) -> RootTrees:
         """Return the job for some roots over a sparse edge set."""
-        assert lengths.edges is not None
-        assert lengths.renumbered is not None
-        near, arcs = lengths.edges.near_order, lengths.renumbered
+        near, arcs = lengths.near_order, lengths.arcs(near=True)
         return cls(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
 
     @property
-    def n_units(self) -> int:
-        """Number of roots."""
-        return len(self.roots)
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a root."""
-        return PER_TREE * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.rank))
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of a tree."""
-        return 12.0 * len(self.rank)
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: open items, in near order and in the given one."""
-        return 48.0 * len(self.rank)
+    def cost(self) -> Cost:
+        """Units are roots; memory for open items, in near order and in the given one."""
+        n, arcs = len(self.rank), len(self.arcs.ends)
+        seconds = PER_TREE * (PER_ARC * arcs + PER_ITEM * n)
+        return Cost(len(self.roots), seconds, 12.0 * n, work_bytes=48.0 * n)
 
     def block(self, start: int, stop: int) -> Found:
         """Return distances and predecessors of some roots, (B, n)."""

@@ -30,19 +30,20 @@ from metricmix.mixture.edge_lengths import (
     lengths_of,
 )
 from metricmix.paths.all_pairs import close_in_place, closure_pays
-from metricmix.paths.dijkstra import dijkstra
+from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path, PathBundle
-from metricmix.paths.predecessors import find_predecessors
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
 
 __all__ = [
     "PathTrees",
+    "any_predecessor",
     "bellman_ford",
     "bellman_ford_in_blocks",
     "dijkstra_trees",
     "distances_from",
+    "find_predecessors",
     "grow_trees",
     "push_flow",
     "shortest_path_trees",
@@ -264,6 +265,51 @@ def dijkstra_trees(lengths: EdgeLengths, roots: Indices, n_jobs: int | None) -> 
     dist = np.array([found.distances for found in searches]).reshape(len(roots), lengths.n)
     pred = np.array([found.predecessors for found in searches]).reshape(len(roots), lengths.n)
     return PathTrees(roots, dist, pred)
+
+
+# -- trees read off distances --------------------------------------------------------------------
+
+
+@kernel
+def find_predecessors(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
+    """Fill pred with the tree of root i; return False if zero-length edges leave it incomplete.
+
+    d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
+    symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
+    following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
+    Lengths that differ by the share `tol` count as equal. Items at an infinite distance have no
+    predecessor.
+    """
+    n = d.shape[0]
+    complete = True
+    for j in range(n):
+        pred[j] = i if d[j] < np.inf else -1
+        if w_into[j, i] <= d[j]:
+            continue
+        row = w_into[j]
+        before = -1
+        for low in range(0, n, CHUNK):
+            high = min(low + CHUNK, n)
+            if any_predecessor(d[low:high], row[low:high], d[j], tol):
+                before = low
+                while not (d[before] < d[j] and d[before] + row[before] <= d[j] * (1.0 + tol)):
+                    before += 1
+                break
+        pred[j] = before
+        if before < 0:
+            complete = False
+    pred[i] = -1
+    return complete
+
+
+@kernel
+def any_predecessor(d: Floats, row: Floats, length: float, tol: float) -> bool:
+    """Return whether any item of a chunk lies on a path of that length; branch-free."""
+    found = 0
+    bound = length * (1.0 + tol)
+    for k in range(d.shape[0]):
+        found += 1 if (d[k] < length) & (d[k] + row[k] <= bound) else 0
+    return found > 0
 
 
 # -- Bellman and Ford's algorithm ----------------------------------------------------------------

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.graph_formats import EdgeList, read_edges
-from metricmix.dissimilarity.graphs import Graph
+from metricmix.dissimilarity.graphs import EdgeList, Graph, read_edges
 from metricmix.exceptions import InputError
 from metricmix.relaxations.graph_search import Adjacency, PairWeights
 from metricmix.typing import AnyArray, Floats, Ints

@@ -27,8 +27,7 @@ from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
 from metricmix.mixture.linear import LinearWeights, Mixture, Parametrisation
 from metricmix.objectives.base import Objective
-from metricmix.paths.pair import PathBundle, bundle_paths
-from metricmix.paths.predecessors import trace_edges
+from metricmix.paths.pair import PathBundle, bundle_paths, trace_edges
 from metricmix.paths.soft import soft_paths
 from metricmix.paths.trees import (
     ROOTS_PER_CLOSURE,

@@ -36,8 +36,7 @@ from metricmix.kernels.minplus import min_plus as product_of
 from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.kernels.triangles import ROW_BLOCK, worst_triangles
 from metricmix.paths import all_pairs
-from metricmix.paths.predecessors import find_predecessors
-from metricmix.paths.trees import push_flow
+from metricmix.paths.trees import find_predecessors, push_flow
 from metricmix.typing import AnyArray, Indices, Ints
 
 __all__ = [

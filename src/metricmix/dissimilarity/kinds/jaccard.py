@@ -35,8 +35,8 @@ class JaccardSource(RelationSource):
     def shared(self) -> SharedNeighbours:
         """The distances, by the rows of neighbours or things."""
         if self.links.memberships is not None:
-            return SharedNeighbours.of(self.links.memberships.presence, self.spec.name)
-        return SharedNeighbours.of(_ones(self.links.graph.adjacency), self.spec.name)
+            return SharedNeighbours(self.links.memberships.presence, self.spec.name)
+        return SharedNeighbours(_ones(self.links.graph.adjacency), self.spec.name)
 
     def matrix(self) -> DissimilarityMatrix:
         """Return one minus the Jaccard index of the neighbourhoods."""
