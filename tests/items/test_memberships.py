@@ -7,14 +7,14 @@ import pytest
 
 from metricmix import TableFileError
 from metricmix.app.ingest import (
-    load_inputs,
     parse_edges,
     parse_source,
     read_items,
     read_new_items,
-    save_inputs,
 )
 from metricmix.app.ingest.given_files import join, plan
+from metricmix.fitting.new_items import FitInputs
+from metricmix.storage.models import load, save
 
 THINGS = "source,target\na,T1\nb,T1\nb,T2\nc,T2\nc,T3\nd,T3\na,T2\n"
 ITEMS = "id,x\na,1\nb,2\nc,4\nd,5\n"
@@ -142,8 +142,8 @@ def test_repeated_and_weighted_memberships(items, write) -> None:
 def test_new_items(items, write, tmp_path) -> None:
     """A new item with the things of an old one is at its place; unknown things are reported."""
     joined = join(items, [parse_edges(str(write("m.csv", THINGS)))])
-    save_inputs(tmp_path / "inputs.json.gz", joined)
-    inputs = load_inputs(tmp_path / "inputs.json.gz")
+    save(FitInputs.of(joined), tmp_path / "items.mm")
+    inputs = load(tmp_path / "items.mm")
     new = write("new.csv", "id,x\nn1,2\nn2,3\nn3,1\n")
     edges = write("new-m.csv", "source,target\nn1,T1\nn1,T2\nn2,T3\nn2,T9\nb,T3\n")
     data, (report,) = read_new_items(inputs, new, edges=[parse_edges(f"m={edges}")])

@@ -11,6 +11,7 @@ from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, stem_of
 from metricmix.items.columns import Column
 from metricmix.registry import Registry
+from metricmix.state import stored
 
 __all__ = ["KINDS", "SourceSpec", "graph_names", "options_of"]
 
@@ -28,6 +29,7 @@ FILE_OPTIONS = (*WAYS, *WEIGHTS, *ENDS, *TWO_MODE)
 WITH_VALUE = {"k": int, "restart": float, "metric": str, "view": str}
 
 
+@stored("SourceSpec")
 @dataclass(frozen=True)
 class SourceSpec:
     """One source: its name, its kind, and what it is made of.

@@ -5,29 +5,37 @@ New items are *attached*: what was computed for the items of the fit stays as it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.item_sources import ANGLES, ItemSource, NewItemData
+from metricmix.dissimilarity.item_sources import (
+    ANGLES,
+    ItemSource,
+    NewItemData,
+    SourceData,
+    make_source,
+)
 from metricmix.dissimilarity.matching import EXAMPLES
 from metricmix.dissimilarity.nearest_items import UNLIKE
 from metricmix.dissimilarity.plan import JoinedData
-from metricmix.dissimilarity.specs import graph_names
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.specs import SourceSpec, graph_names
+from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.columns import Column
 from metricmix.items.items import Items, row_start
 from metricmix.items.memberships import Memberships, memberships_of
 from metricmix.items.relation import Relation
 from metricmix.memory import check_room
+from metricmix.state import LoadOptions, checked_state, require, saved
 from metricmix.typing import Floats
 
-__all__ = ["FitInputs", "NewEdgesReport", "attach_edges", "attach_relations", "new_item_edges"]
+__all__ = ["FitInputs", "NewEdgesReport", "attach_new", "new_item_edges"]
 
 
+@saved("FitInputs")
 @dataclass(frozen=True)
 class FitInputs:
     """The items of a fit and how their sources are computed; matrices are in the model.
@@ -38,8 +46,6 @@ class FitInputs:
     items: Items
     columns: tuple[Column, ...]
     sources: tuple[ItemSource, ...]
-    id_column: str | None
-    label_column: str | None
     edges_per_item: int | None = None
 
     @classmethod
@@ -51,10 +57,61 @@ class FitInputs:
             if source.spec.needs_columns
             for column in source.spec.select_columns(joined.columns)
         }
-        items = joined.items
         columns = tuple(column for column in joined.columns if column.name in used)
-        found = (items, columns, joined.sources, items.id_column, items.label_column)
-        return cls(*found, joined.edges_per_item)
+        return cls(joined.items, columns, joined.sources, joined.edges_per_item)
+
+    def to_state(self, *, keep: bool = True) -> dict[str, Any]:
+        """Return what a file holds: the used columns, graphs of the items, specifications.
+
+        Labels and matrices are in the model.
+        """
+        links = (source.links for source in self.sources)
+        graphs = {one.spec.file: one.memberships or one.edges for one in links if one is not None}
+        columns = {column.name: self.items.columns[column.name] for column in self.columns}
+        bare: Any = {"relations": {}, "matrices": {}, "labels": None, "targets": None}
+        origin = replace(self.items.origin, numbers=(), unit="item")
+        held = {
+            "items": replace(self.items, columns=columns, origin=origin, **bare),
+            "columns": self.columns,
+            "graphs": graphs,
+            "specs": tuple(source.spec for source in self.sources),
+            "edges_per_item": self.edges_per_item,
+        }
+        return {"inputs": held}
+
+    @classmethod
+    def from_state(cls, sections: Mapping[str, Any], options: LoadOptions) -> FitInputs:
+        """Return inputs from what a file holds; ModelFileError if its parts do not match."""
+        held = checked_state(sections.get("inputs", {}), STATE, "the inputs of a fit")
+        items, columns, near = held["items"], held["columns"], held["edges_per_item"]
+        n, shared = len(items.ids), dict[Any, Any]()
+        for name, edges in held["graphs"].items():
+            known = isinstance(edges, Relation) and edges.n_nodes == n and edges.ids is None
+            known |= isinstance(edges, Memberships) and edges.table.shape[0] == n
+            require(known, f"expected edges of the items in {name!r}")
+        require(near is None or near >= 1, "expected edges_per_item to be a number of items")
+        require(held["specs"], "expected at least one source")
+        names = {column.name for column in columns}
+        require(names <= items.columns.keys(), "expected the values of all columns")
+        sources = []
+        for spec in held["specs"]:
+            if spec.uses_graph:
+                kind = Memberships if spec.membership else Relation
+                known = isinstance(held["graphs"].get(spec.file), kind)
+                require(known, f"expected the edges of {spec.name!r}")
+            data = SourceData(items, columns, held["graphs"].get(spec.file), shared=shared)
+            sources.append(make_source(spec, data))
+        return cls(items, columns, tuple(sources), near)
+
+
+STATE = {
+    "items": Items,
+    "columns": tuple[Column, ...],
+    "graphs": dict,
+    "specs": tuple[SourceSpec, ...],
+    "edges_per_item": int | None,
+}
+"""What a file holds of the inputs of a fit."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +140,39 @@ class NewEdgesReport:
         why = "" if self.n_edges else " (pass --edges)"
         text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others{why}"
         return text if alone else ""
+
+
+def attach_new(
+    inputs: FitInputs,
+    items: Items,
+    relations: Iterable[tuple[str, str, Relation]],
+    rows: Iterable[tuple[str, Floats]],
+) -> tuple[NewItemData, tuple[NewEdgesReport, ...]]:
+    """Return new items as sources take them, from files and from Python; report on their edges.
+
+    Parameters
+    ----------
+    inputs : FitInputs
+    items : Items
+        The new items, with the columns of the fit.
+    relations : iterable of (graph of the fit, name in the report, Relation)
+        Edges between new items and any others; a graph may have several.
+    rows : iterable of (name of a matrix, array (m, n))
+
+    Raises
+    ------
+    TableFileError
+        If an item was in the fit already.
+    """
+    fitted = set(inputs.items.ids)
+    for k, item in enumerate(items.ids):
+        if item in fitted:
+            raise TableFileError(
+                f"{items.where(k, items.id_column or None)}: expected new items, found {item!r}, "
+                "which was in the fit; the predictions of the fit have its label"
+            )
+    graphs, memberships, reports = attach_relations(inputs, items, relations)
+    return NewItemData(items, graphs, dict(rows), memberships), reports
 
 
 def attach_relations(

@@ -129,11 +129,6 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
         for name, relation in named("edges", edges, as_relation).items()
     }
     frame, ids, _ = with_ids(frame, column or None, {})
-    again = sorted(set(ids) & set(fitted.ids))
-    if again:
-        raise InputError(
-            argument="new", expected="new items", found=f"{again[0]!r}, which was in the fit"
-        )
     columns = {name: values_of(frame[name], name)[0] for name in frame.columns}
     if hasattr(fitted.columns.get(COUNTS), "indptr"):
         columns = {COUNTS: counts_like(fitted.columns[COUNTS], data)}

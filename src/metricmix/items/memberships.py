@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.items.relation import Relation
+from metricmix.state import require, stored
 from metricmix.typing import Floats, Indices
 
 __all__ = ["Memberships", "are_memberships", "memberships_of"]
@@ -32,6 +33,7 @@ MOST_PAIRS = 20_000_000
 """Pairs of members that are joined for walks; the things with most members are left out beyond."""
 
 
+@stored("Memberships")
 @dataclass(frozen=True)
 class Memberships:
     """Which of n items belong to which things.
@@ -48,6 +50,12 @@ class Memberships:
     source: Path | str
     things: tuple[str, ...]
     table: Any
+
+    def __post_init__(self) -> None:
+        named = hasattr(self.table, "indptr") and self.table.shape[1] == len(self.things)
+        require(named, "expected memberships in known groups")
+        strong = np.all((self.table.data > 0) & (self.table.data < np.inf))
+        require(strong and self.table.has_canonical_format, "expected memberships > 0, each once")
 
     @property
     def presence(self) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import quoted
 from metricmix.items.tables import text_of, texts_of
+from metricmix.state import require, stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_choice
 
@@ -24,6 +25,7 @@ ROW, GROUP = "row ", "group "
 """What rows and columns of a matrix of memberships are called, before the ids are known."""
 
 
+@stored("Relation")
 @dataclass(frozen=True)
 class Relation:
     """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` are their names, if any.
@@ -42,6 +44,14 @@ class Relation:
     directed: bool = False
     unused: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        inside = not self.ends.size or 0 <= self.ends.min() <= self.ends.max() < self.n_nodes
+        named = self.ids is None or len(self.ids) == self.n_nodes
+        require(self.ends.shape[1:] == (2,) and inside and named, "expected edges of known nodes")
+        w = self.weights
+        weighted = w is None or (w.shape == (len(self.ends),) and np.all((w >= 0) & (w < np.inf)))
+        require(weighted, "expected a finite weight >= 0 for each edge")
 
     def numbers_in(self, ids: Sequence[str]) -> Indices:
         """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
@@ -64,6 +74,7 @@ class Relation:
         return replace(self, n_nodes=n_nodes, ids=None, ends=ends[edges], weights=weights)
 
 
+@stored("Matrix")
 @dataclass(frozen=True)
 class Matrix:
     """A square matrix, NaN where entries are missing, and the names of its items, if any.
@@ -79,6 +90,11 @@ class Matrix:
     source: Path | str = "matrix"
     directed: bool = False
     is_tree: bool = False
+
+    def __post_init__(self) -> None:
+        n = len(self.values)
+        named = self.items is None or len(self.items) == n
+        require(self.values.shape == (n, n) and named, "expected a square matrix and its names")
 
     def name(self, i: int) -> str:
         """Return the name of item i, or its number, from 0 on."""
@@ -123,12 +139,12 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
     n_nodes, ids, ends, weights, name = read_graph(graph)
     ids = names or ids
     directed = directed or has_directions(graph)
-    relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
     if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
         raise InputError(
             argument="edges", expected="finite weights >= 0 for all edges", found=f"{wrong[0]:g}"
         )
+    relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
     meaning = weight or name
     if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
         return replace(relation, weights=None, weight=None)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,10 @@ class Encoder:
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, list):
-            return [self.encode(part, f"{name}[{k}]") for k, part in enumerate(value)]
+            return [
+                part if type(part) is str else self.encode(part, f"{name}[{k}]")
+                for k, part in enumerate(value)
+            ]
         if isinstance(value, np.ndarray | PendingArray):
             return self.encode_array(value, name)
         kind = kind_of(value)
@@ -72,6 +76,8 @@ class Encoder:
             return {"dict": list(parts)}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
+        if isinstance(value, PurePath):
+            return {"path": str(value)}
         if isinstance(value, range):
             return {"range": [value.start, value.stop, value.step]}
         if SPARSE.get(type(value).__name__) is type(value):
@@ -133,6 +139,7 @@ class Decoder:
             "dict": lambda pairs: {self.decode(key): self.decode(value) for key, value in pairs},
             "float": INFINITE.__getitem__,
             "bytes": bytes.fromhex,
+            "path": Path,
             "range": lambda parts: range(*parts),
             "scalar": lambda given: self.array(given[0], [], given[1:])[()],
             "array": lambda given: self.array(*given),
@@ -145,7 +152,7 @@ class Decoder:
     def decode(self, stored: Any) -> Any:
         """Return the value that :meth:`Encoder.encode` stored."""
         if isinstance(stored, list):
-            return [self.decode(part) for part in stored]
+            return [part if type(part) is str else self.decode(part) for part in stored]
         if not isinstance(stored, dict):
             return stored
         try:

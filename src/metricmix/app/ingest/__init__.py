@@ -4,7 +4,7 @@ from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.given_files import join, plan
 from metricmix.app.ingest.item_table import read_items
 from metricmix.app.ingest.matrices import read_matrix, write_matrix
-from metricmix.app.ingest.new_items import load_inputs, read_new_items, save_inputs
+from metricmix.app.ingest.new_items import read_new_items
 from metricmix.app.ingest.source_text import parse_edges, parse_matrix, parse_source
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.matching import SourceReport
@@ -34,7 +34,6 @@ __all__ = [
     "encode",
     "infer_columns",
     "join",
-    "load_inputs",
     "parse_edges",
     "parse_matrix",
     "parse_source",
@@ -43,6 +42,5 @@ __all__ = [
     "read_items",
     "read_matrix",
     "read_new_items",
-    "save_inputs",
     "write_matrix",
 ]
