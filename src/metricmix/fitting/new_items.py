@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.item_sources import (
@@ -31,6 +32,8 @@ from metricmix.items.relation import Relation
 from metricmix.memory import check_room
 from metricmix.state import LoadOptions, checked_state, require, saved
 from metricmix.typing import Floats
+
+Mask = NDArray[np.bool_]
 
 __all__ = ["FitInputs", "NewEdgesReport", "attach_new", "new_item_edges"]
 
@@ -116,21 +119,38 @@ STATE = {
 
 @dataclass(frozen=True)
 class NewEdgesReport:
-    """Edges of new items: those used and left out, unknown ids, new items without an edge."""
+    """Edges of new items: those used, those dropped and why, new items without an edge.
+
+    `n_unknown` edges have an unknown id, such as `unknown`; `n_others` are of no new item.
+    """
 
     name: str
     n_edges: int
-    n_left_out: int
-    n_foreign: int
-    foreign: tuple[str, ...]
+    n_unknown: int
+    n_others: int
+    unknown: tuple[str, ...]
     n_without: int
+
+    @classmethod
+    def of(
+        cls, name: str, edges: Relation, used: Mask, known: Mask, n_without: int
+    ) -> NewEdgesReport:
+        """Return the report on edges of which some are `used`; `known` nodes have known ids."""
+        lost = edges.ends[~used]
+        unknown = int((~known[lost]).any(axis=1).sum())
+        ids = tuple((edges.ids or ())[k] for k in np.flatnonzero(~known)[:EXAMPLES])
+        return cls(name, int(used.sum()), unknown, len(lost) - unknown, ids, n_without)
 
     @property
     def dropped(self) -> str:
-        """How many edges were dropped, and examples of unknown ids; "" if none was."""
-        lost = self.n_left_out
-        unknown = f"; unknown ids such as {', '.join(self.foreign)}" if self.foreign else ""
-        return f"{self.name}: {lost} edge{'s' * (lost != 1)} dropped{unknown}" if lost else ""
+        """How many edges were dropped, and why; "" if none was."""
+        lost, why = self.n_unknown + self.n_others, []
+        if self.n_unknown:
+            why.append(f"{self.n_unknown} with unknown ids such as {', '.join(self.unknown)}")
+        if self.n_others:
+            why.append(f"{self.n_others} without a new item")
+        edges = f"edge{'s' * (lost != 1)}"
+        return f"{self.name}: {lost} {edges} dropped: {', '.join(why)}" if lost else ""
 
     @property
     def isolated(self) -> str:
@@ -194,7 +214,8 @@ def attach_relations(
     for file, called, found in relations:
         fitted = links[file]
         if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, called)
+            both = inputs.items, items
+            more, report = attach_memberships(fitted.memberships, *both, found, called)
             memberships[file] = memberships[file] + more if file in memberships else more
             graphs[file] = fitted.memberships.projected(memberships[file])
             reports.append(report)
@@ -216,27 +237,18 @@ def attach_relations(
 
 
 def attach_memberships(
-    fitted: Memberships, new: Items, edges: Relation, name: str
+    fitted: Memberships, old: Items, new: Items, edges: Relation, name: str
 ) -> tuple[Any, NewEdgesReport]:
     """Return the memberships of new items in the things of the fit, CSR (m, T)."""
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
     number = edges.numbers_in(new.ids)
     found = memberships_of(edges, number, len(new.ids), fitted.things)
-    things = set(fitted.things)
-    known = np.array([item in things for item in edges.ids], dtype=bool)
-    mine, other = number >= 0, edges.ends[:, ::-1]
-    used = (mine[edges.ends] & known[other]).any(axis=1)
-    foreign = [edges.ids[k] for k in np.flatnonzero(~mine & ~known)]
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        int((np.diff(found.table.indptr) == 0).sum()),
-    )
-    return found.table, report
+    mine, thing = number >= 0, np.isin(edges.ids, fitted.things)
+    used = (mine[edges.ends] & thing[edges.ends[:, ::-1]]).any(axis=1)
+    known = mine | thing | (edges.numbers_in(old.ids) >= 0)
+    without = int((np.diff(found.table.indptr) == 0).sum())
+    return found.table, NewEdgesReport.of(name, edges, used, known, without)
 
 
 def attach_edges(
@@ -257,16 +269,8 @@ def attach_edges(
     number = edges.numbers_in((*old.ids, *new.ids))
     ends = number[edges.ends]
     used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)
-    foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    connected = set(ends[used].ravel().tolist())
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        sum(k not in connected for k in range(n, n + m)),
-    )
+    without = m - int((np.unique(ends[used]) >= n).sum())
+    report = NewEdgesReport.of(name, edges, used, number >= 0, without)
     return edges.select(used, ends, n + m), report
 
 

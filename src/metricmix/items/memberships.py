@@ -9,9 +9,10 @@ With :math:`H_{it} > 0` where item i belongs to thing t, and :math:`d_t` the num
   from there to one of its members.
 
 A file is taken for memberships if most of its edges join an item with something that is no item,
-and two items share such a thing. An edge between two items then makes each of them a thing of the
-other (only the second one of the first, if edges are directed). A file that has mostly edges
-between items is a graph, and its other edges are left out.
+and two items share such a thing. If these things are all in one column, everything in that column
+is a thing, also what is called like an item. Otherwise an edge between two items makes each of them
+a thing of the other (only the second one of the first, if edges are directed). A file that has
+mostly edges between items is a graph, and its other edges are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from metricmix.items.relation import Relation
 from metricmix.state import require, stored
 from metricmix.typing import Floats, Indices
 
-__all__ = ["Memberships", "are_memberships", "memberships_of"]
+__all__ = ["Memberships", "are_memberships", "column_of_things", "memberships_of"]
 
 MOST_PAIRS = 20_000_000
 """Pairs of members that are joined for walks; the things with most members are left out beyond."""
@@ -120,6 +121,16 @@ def are_memberships(edges: Relation, number: Indices) -> bool:
     return bool((np.unique(pairs[:, 0], return_counts=True)[1] > 1).any())
 
 
+def column_of_things(edges: Relation, number: Indices) -> int | None:
+    """Return the column that holds things, if most edges lead from an item to it; else None."""
+    known = number[edges.ends] >= 0
+    across = known[:, 0] != known[:, 1]
+    first = int((across & known[:, 0]).sum())
+    if 2 * across.sum() <= len(across) or first not in (0, across.sum()):
+        return None
+    return 1 if first else 0
+
+
 def memberships_of(
     edges: Relation, number: Indices, n: int, things: tuple[str, ...] | None = None
 ) -> Memberships:
@@ -131,16 +142,17 @@ def memberships_of(
     from scipy.sparse import coo_array
 
     assert edges.ids is not None
-    forward = edges.ends
-    both = forward if edges.directed else np.concatenate([forward, forward[:, ::-1]])
-    weights = np.ones(len(forward)) if edges.weights is None else edges.weights
+    both, column = edges.ends, column_of_things(edges, number) if things is None else None
+    weights = np.ones(len(both)) if edges.weights is None else edges.weights
     if edges.weight == "length":
         weights = 1.0 / np.maximum(weights, np.finfo(float).tiny)
-    if not edges.directed:
+    if column == 0 or (edges.directed and not (number[both[:, 0]] >= 0).any()):
+        both = both[:, ::-1]  # things first: they have members
+    elif column is None and not edges.directed:
+        both = np.concatenate([both, both[:, ::-1]])
         weights = np.concatenate([weights, weights])
-    elif not (number[forward[:, 0]] >= 0).any():  # things first: they have members
-        both = forward[:, ::-1]
-    used = (number[both[:, 0]] >= 0) & (weights > 0) & (both[:, 0] != both[:, 1])
+    used = (number[both[:, 0]] >= 0) & (weights > 0)
+    used &= (both[:, 0] != both[:, 1]) | (column is not None)
     if things is None:
         kept = np.unique(both[used, 1])
         names = tuple(edges.ids[k] for k in kept.tolist())

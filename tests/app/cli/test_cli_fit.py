@@ -551,7 +551,10 @@ def test_predict(fitted, folder) -> None:
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
-    assert "more.csv (links): 2 edges dropped; unknown ids such as zz\n" in result.stderr
+    assert (
+        "more.csv (links): 2 edges dropped: 1 with unknown ids such as zz, 1 without a new item\n"
+        in result.stderr
+    )
     assert "2 of 2 labels in new.csv were predicted correctly (100.0%)" in result.stderr
     result = run("predict", fitted / "out", "new.csv")
     assert (

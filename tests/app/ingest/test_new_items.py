@@ -105,9 +105,16 @@ def test_every_source_of_new_items(world, tmp_path) -> None:
     bridge = joined.stack.source("links").max() + longest
     np.testing.assert_allclose(rows["links"][2], bridge)
     (report,) = reports
-    assert (report.n_edges, report.n_left_out, report.foreign, report.n_without) == (
+    assert (
+        report.n_edges,
+        report.n_unknown,
+        report.n_others,
+        report.unknown,
+        report.n_without,
+    ) == (
         5,
-        2,
+        1,
+        1,
         ("q",),
         1,
     )
