@@ -123,7 +123,7 @@ THINGS = (
         "attaching new items",
         r"def _?attach_\w+",
         "fitting/new_items.py:attach_edges, fitting/new_items.py:attach_memberships, "
-        "fitting/new_items.py:attach_relations",
+        "fitting/new_items.py:attach_new, fitting/new_items.py:attach_relations",
         everywhere=True,
     ),
     Thing(
@@ -239,8 +239,8 @@ def test_every_door_takes_the_same_way_to_sources() -> None:
     """`sources_for`, `mm.fit` and `metricmix fit` plan sources; the plan alone has defaults."""
     assert [place for place, _ in calls("default_specs")] == ["dissimilarity/plan.py"]
     assert [place for place, _ in calls("make_source")] == [
-        "app/ingest/new_items.py",  # those of a folder again
         "dissimilarity/plan.py",
+        "fitting/new_items.py",  # those of a folder again
     ]
     assert {place for place, _ in calls("plan_sources")} == {
         "dissimilarity/default_sources.py",

@@ -245,7 +245,7 @@ def attach_memberships(
     number = edges.numbers_in(new.ids)
     found = memberships_of(edges, number, len(new.ids), fitted.things)
     mine, thing = number >= 0, np.isin(edges.ids, fitted.things)
-    used = (mine[edges.ends] & thing[edges.ends[:, ::-1]]).any(axis=1)
+    used: Mask = np.any(mine[edges.ends] & thing[edges.ends[:, ::-1]], axis=1)
     known = mine | thing | (edges.numbers_in(old.ids) >= 0)
     without = int((np.diff(found.table.indptr) == 0).sum())
     return found.table, NewEdgesReport.of(name, edges, used, known, without)

@@ -154,6 +154,9 @@ class Items:
                 sound = conforms(values, tuple[str, ...])
             sound = sound and isinstance(name, str)
             require(sound, f"expected texts, finite numbers or counts in column {name!r}")
+        for matrix in items.matrices.values():
+            n = len(matrix.values if matrix.items is None else matrix.items)
+            require(matrix.values.shape == (n, n), "expected a square matrix and its names")
         return items
 
     def __len__(self) -> int:

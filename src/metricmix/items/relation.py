@@ -91,11 +91,6 @@ class Matrix:
     directed: bool = False
     is_tree: bool = False
 
-    def __post_init__(self) -> None:
-        n = len(self.values)
-        named = self.items is None or len(self.items) == n
-        require(self.values.shape == (n, n) and named, "expected a square matrix and its names")
-
     def name(self, i: int) -> str:
         """Return the name of item i, or its number, from 0 on."""
         return str(i) if self.items is None else self.items[i]

@@ -196,7 +196,7 @@ def read_cross_matrix(
                     f"{file}: expected a {what} for each of {len(ids)} items, found none for "
                     f"{len(missing)} of them, such as {quoted(missing)}"
                 )
-        signs = ",." if table.decimal_commas else "."
+        signs = ",." if table.origin.decimal_commas else "."
         values = np.empty(shape)
         for i, j in np.ndindex(shape):
             k = row_of[rows[i]]
