@@ -15,7 +15,8 @@ import metricmix as mm
 from metricmix import InputError
 from metricmix.items.columns import infer_columns
 from metricmix.items.in_memory import as_items, new_items_like
-from metricmix.items.relation import Matrix, as_relation
+from metricmix.items.relation import Matrix
+from metricmix.items.tables import as_relation
 
 NAN = float("nan")
 TOWNS = pd.DataFrame(

@@ -13,13 +13,14 @@ from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.items.cells import quoted, shorten
 from metricmix.items.items import BY_ROW, Items, id_hint
-from metricmix.items.memberships import (
+from metricmix.items.relation import (
+    Matrix,
     Memberships,
+    Relation,
     are_memberships,
     column_of_things,
     memberships_of,
 )
-from metricmix.items.relation import Matrix, Relation
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_square
 

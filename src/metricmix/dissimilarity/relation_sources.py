@@ -24,8 +24,7 @@ from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.item_graphs import ItemGraph
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.items.memberships import Memberships
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation
 from metricmix.typing import AnyArray
 
 __all__ = ["Links", "RelationSource", "graph_from_edges", "links_of"]

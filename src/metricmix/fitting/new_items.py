@@ -27,13 +27,10 @@ from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.columns import Column
 from metricmix.items.items import Items, row_start
-from metricmix.items.memberships import Memberships, memberships_of
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation, memberships_of
 from metricmix.memory import check_room
 from metricmix.state import LoadOptions, checked_state, require, saved
 from metricmix.typing import Floats
-
-Mask = NDArray[np.bool_]
 
 __all__ = ["FitInputs", "NewEdgesReport", "attach_new", "new_item_edges"]
 
@@ -133,7 +130,12 @@ class NewEdgesReport:
 
     @classmethod
     def of(
-        cls, name: str, edges: Relation, used: Mask, known: Mask, n_without: int
+        cls,
+        name: str,
+        edges: Relation,
+        used: NDArray[np.bool_],
+        known: NDArray[np.bool_],
+        n_without: int,
     ) -> NewEdgesReport:
         """Return the report on edges of which some are `used`; `known` nodes have known ids."""
         lost = edges.ends[~used]
@@ -245,7 +247,7 @@ def attach_memberships(
     number = edges.numbers_in(new.ids)
     found = memberships_of(edges, number, len(new.ids), fitted.things)
     mine, thing = number >= 0, np.isin(edges.ids, fitted.things)
-    used: Mask = np.any(mine[edges.ends] & thing[edges.ends[:, ::-1]], axis=1)
+    used: NDArray[np.bool_] = np.any(mine[edges.ends] & thing[edges.ends[:, ::-1]], axis=1)
     known = mine | thing | (edges.numbers_in(old.ids) >= 0)
     without = int((np.diff(found.table.indptr) == 0).sum())
     return found.table, NewEdgesReport.of(name, edges, used, known, without)

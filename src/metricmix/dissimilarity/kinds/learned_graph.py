@@ -5,7 +5,7 @@ from __future__ import annotations
 from metricmix.dissimilarity.item_sources import SourceData, view_of
 from metricmix.dissimilarity.learned_sources import ModelSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.items.memberships import Memberships
+from metricmix.items.relation import Memberships
 
 __all__ = ["GraphModel"]
 
