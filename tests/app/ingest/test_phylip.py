@@ -161,10 +161,10 @@ WRONG = {
         ", line 2: expected 2 distances of 'a', or an integer after each as its replicate count"
     ),
     "3\nMus       0 1.5 2\nRhinolophus1.5 0 0.25\nPan       2 0.25 0\n": (
-        ", line 3: the name runs into the first number ('Rhinolophus1.5'); put a space between them"
+        ", line 3, column 2: expected a number, found 's1.5'"
     ),
     "3\nMus_musculus 0 1.5 2\nPan_paniscus 1.5 0 1\nRhinolophus2.5e-1 1 0\n": (
-        ", line 4: the name runs into the first number ('Rhinolophus2.5e-1'); put a space between"
+        ", line 4: expected 3 distances of 'Rhinolophus2.5e-1', item 3 of 3, found 2; is there a"
     ),
     "2\nGCA_000123.1 0 1.5\nGCA_000124.1 x 0\n": ", line 3, column 2: expected a number, found 'x'",
     "0\n": "expected at least one item",

@@ -13,7 +13,6 @@ distance, the file is refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -38,8 +37,6 @@ __all__ = [
     "write_phylip",
 ]
 
-RUNS_INTO_NUMBER = re.compile(r"[^\d.]\d*\.\d+(?:[eE][-+]?\d+)?$")
-"""The end of a word that is a text with a decimal number right behind it."""
 NAME_LENGTH = 10
 """Characters of a name in strict PHYLIP."""
 PARTS = (("square", True), ("lower", False), ("lower", True), ("upper", False), ("upper", True))
@@ -198,7 +195,9 @@ def explain_misfit(
             lengths.append(len(words))
         else:
             lengths[-1] += len(line.split())
-    if len(rows) != n and not errors:
+    if errors:
+        return errors[max(errors)]
+    if len(rows) != n:
         return MatrixFileError(
             f"{source}: expected {n} items, as its first line says, found {len(rows)}"
         )
@@ -206,18 +205,11 @@ def explain_misfit(
     fitting = (variant for variant in variants if variant.row_length(0, n) == lengths[0])
     intended = next(fitting, PhylipVariant(strict))
     expected = [intended.row_length(k, n) for k in range(len(rows))]
-    at = next((k for k in range(len(rows)) if lengths[k] != expected[k]), -1)
+    at = next((k for k in range(n) if lengths[k] != expected[k]), -1)
     number, name = rows[at]
-    if at >= 0 and lengths[at] == expected[at] - 1 and RUNS_INTO_NUMBER.search(name):
-        return TableFileError(
-            f"{source}, line {number}: the name runs into the first number ({name!r}); put a space "
-            "between them"
-        )
-    if errors:
-        return errors[max(errors)]
     return MatrixFileError(
         f"{source}, line {number}: expected {expected[at]} distances of {name!r}, item "
-        f"{at % n + 1} of {n}, found {lengths[at]}"
+        f"{at % n + 1} of {n}, found {lengths[at]}; is there a space behind the name?"
     )
 
 

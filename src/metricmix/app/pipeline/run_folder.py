@@ -128,11 +128,8 @@ class RunFolder:
                 )
 
     def check_one_run(self) -> None:
-        """Raise ModelFileError if the model and its inputs are files of different runs.
-
-        By the checksums in run.json; for a run without these, by sources and items.
-        """
-        if {MODEL, ITEMS} <= self.checksums.keys():
+        """Raise ModelFileError if the model and its items are files of different runs."""
+        if self.checksums:
             self.check_written(MODEL, ITEMS)
         elif self.folder is not None:
             self.readable_inputs()
