@@ -124,7 +124,7 @@ THINGS = (
         "attaching new items",
         r"def _?attach_\w+",
         "fitting/new_items.py:attach_edges, fitting/new_items.py:attach_memberships, "
-        "fitting/new_items.py:attach_relations",
+        "fitting/new_items.py:attach_new, fitting/new_items.py:attach_relations",
         everywhere=True,
     ),
     Thing(

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import metricmix as mm
-from metricmix.items.relation import as_relation
+from metricmix.items.tables import as_relation
 
 PER_CLASS, SHARE = 10, 1 / 3
 

@@ -44,7 +44,7 @@ from metricmix.exceptions import TableFileError as TableFileError
 from metricmix.exceptions import TooLargeError as TooLargeError
 from metricmix.exceptions import UnreachableWarning as UnreachableWarning
 from metricmix.items.items import Items as Items
-from metricmix.items.relation import as_relation as as_relation
+from metricmix.items.tables import as_relation as as_relation
 from metricmix.metric import check_metric as check_metric
 from metricmix.metric import is_metric as is_metric
 from metricmix.metric import metric_violations as metric_violations

@@ -44,6 +44,7 @@ __all__ = [
     "LoadOptions",
     "NotStored",
     "PendingArray",
+    "arguments",
     "checked_state",
     "conforms",
     "kind_of",

@@ -264,7 +264,7 @@ def test_predict(result: mm.FitResult) -> None:
     plain = result.predict(new)
     assert list(plain.index) == ["n0", "n1"]
     assert list(plain.columns) == ["label", "confidence", "nearest", "distance"]
-    with pytest.warns(UserWarning, match="met: 1 edge dropped; unknown ids such as nobody"):
+    with pytest.warns(UserWarning, match="met: 1 edge dropped: 1 with unknown ids such as nobody"):
         linked = result.predict(new, edges={"met": edges})
     assert not linked.equals(plain)
     same = result.predict(new.assign(kind=["tool", None]))  # a column of labels is no attribute

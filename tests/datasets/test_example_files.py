@@ -19,9 +19,8 @@ from sklearn.datasets import load_diabetes
 import metricmix as mm
 from metricmix.app.ingest import parse_edges, parse_matrix, read_edge_file, read_items
 from metricmix.app.ingest.given_files import plan
-from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.matrices import read_matrix
-from metricmix.app.ingest.table_files import read_table
+from metricmix.app.ingest.table_files import items_from_table, read_table
 from metricmix.datasets.example_files import EXAMPLES, README
 from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warping
 from metricmix.dissimilarity.plan import JoinedData

@@ -15,7 +15,8 @@ from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.items.in_memory import as_items
-from metricmix.items.relation import Relation, as_relation
+from metricmix.items.relation import Relation
+from metricmix.items.tables import as_relation
 
 N = 60
 COPIED = [2, 23, 44]

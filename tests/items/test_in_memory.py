@@ -15,7 +15,8 @@ import metricmix as mm
 from metricmix import InputError
 from metricmix.items.columns import infer_columns
 from metricmix.items.in_memory import as_items, new_items_like
-from metricmix.items.relation import Matrix, as_relation
+from metricmix.items.relation import Matrix
+from metricmix.items.tables import as_relation
 
 NAN = float("nan")
 TOWNS = pd.DataFrame(
@@ -460,8 +461,6 @@ def test_new_items() -> None:
     assert numbered.ids == ("4",)
     with pytest.raises(InputError, match=r"new: expected a column 'town' of ids, found none"):
         new_items_like(fitted, new[["people"]])
-    with pytest.raises(InputError, match=r"new: expected new items, got 'Aa', which was in the"):
-        new_items_like(fitted, new.assign(town="Aa"))
 
 
 # -- wrong input ---------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from metricmix import TableFileError
-from metricmix.app.ingest.item_table import items_from_table
-from metricmix.app.ingest.table_files import read_table
+from metricmix.app.ingest.table_files import items_from_table, read_table
 from metricmix.items.target import target_column, target_values
 
 PRICES = [f"{k / 7:.2f}" for k in range(20)]

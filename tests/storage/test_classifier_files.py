@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import metricmix as mm
 from metricmix.dissimilarity import ProbabilitySource, supervised
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
-from metricmix.storage.foreign import estimator_state, restored_estimator
+from metricmix.storage.codec import estimator_state, restored_estimator
 from reference.model_bytes import edited, set_entry
 
 RNG = np.random.default_rng(0)

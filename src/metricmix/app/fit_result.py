@@ -23,12 +23,11 @@ from metricmix.app.pipeline.fit_run import (
 )
 from metricmix.app.pipeline.run_folder import RunFolder, is_run
 from metricmix.atomic import replacing
-from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import FileError, InputError, ModelFileError, TooLargeError, warn_caller
-from metricmix.fitting.new_items import FitInputs, attach_relations
+from metricmix.fitting.new_items import FitInputs, attach_new
 from metricmix.fitting.new_labels import predict_new, remarks_on_new
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
@@ -266,10 +265,9 @@ class FitResult:
         edges, matrices = by_name("edges", edges, [*files]), by_name("matrices", matrices, given)
         items, index = new_items_like(inputs.items, new, edges)
         relations = [(files[name], name, relation) for name, relation in items.relations.items()]
-        graphs, memberships, reports = attach_relations(inputs, items, relations)
         rows = new_rows(matrices, len(items), self.items.ids)
-        data = NewItemData(items, graphs, rows, memberships)
         with errors_of_arguments():
+            data, reports = attach_new(inputs, items, relations, rows.items())
             found = list(predict_new(model, inputs, data))
         frame = pd.DataFrame(
             [(one.label, one.confidence, one.nearest, one.distance) for one in found],

@@ -19,8 +19,8 @@ from metricmix.exceptions import FileError, InputError, TooLargeError, warn_call
 from metricmix.items.cells import shorten
 from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
-from metricmix.items.relation import Relation, as_relation
-from metricmix.items.tables import as_frame
+from metricmix.items.relation import Relation
+from metricmix.items.tables import as_frame, as_relation
 from metricmix.labels import check_label_order, check_labels, check_targets
 from metricmix.typing import AnyArray
 from metricmix.validation import check_integer

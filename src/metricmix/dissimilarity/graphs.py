@@ -11,7 +11,7 @@ import numpy as np
 from metricmix.dissimilarity.breadth_first import adjacency_lists
 from metricmix.dissimilarity.item_ids import as_ids, places, plain_list, sorted_ids
 from metricmix.exceptions import InputError
-from metricmix.items.relation import library_edges
+from metricmix.items.tables import library_edges
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, unmasked
 

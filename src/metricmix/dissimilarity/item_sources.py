@@ -36,8 +36,7 @@ from metricmix.exceptions import InputError
 from metricmix.items.columns import Column
 from metricmix.items.encoding import Encoding, encode
 from metricmix.items.items import Items
-from metricmix.items.memberships import Memberships
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation
 from metricmix.typing import AnyArray, Floats, Indices, Keys
 
 if TYPE_CHECKING:

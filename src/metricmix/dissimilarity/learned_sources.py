@@ -57,7 +57,7 @@ from metricmix.dissimilarity.specs import SourceSpec, TableSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.exceptions import InputError
 from metricmix.items.items import Items
-from metricmix.items.memberships import Memberships
+from metricmix.items.relation import Memberships
 from metricmix.state import NotStored
 from metricmix.typing import Floats
 from metricmix.validation import check_integer

@@ -13,8 +13,14 @@ from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.items.cells import quoted, shorten
 from metricmix.items.items import BY_ROW, Items, id_hint
-from metricmix.items.memberships import Memberships, are_memberships, memberships_of
-from metricmix.items.relation import Matrix, Relation
+from metricmix.items.relation import (
+    Matrix,
+    Memberships,
+    Relation,
+    are_memberships,
+    column_of_things,
+    memberships_of,
+)
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_square
 
@@ -71,6 +77,7 @@ class SourceReport:
     n_things: int = 0
     things: tuple[str, ...] = ()
     n_between: int = 0
+    n_namesakes: int = 0
     n_across: int = 0
     why: str = ""
     of_numbers: bool = False
@@ -155,6 +162,9 @@ class SourceReport:
         )
         if self.n_repeated:
             yield f"{self.n_repeated:,} of them are duplicates"
+        if self.n_namesakes:
+            are = "groups have" if self.n_namesakes > 1 else "group has"
+            yield f"{self.n_namesakes:,} {are} the id of an item: a group like all of that column"
         if self.n_between:
             yield f"{self.n_between:,} edges join two items: each is a group of the other"
         if self.n_edges_left_out:
@@ -294,6 +304,9 @@ def match_memberships(
         )
     missing = [items.ids[k] for k in np.flatnonzero(np.diff(found.table.indptr) == 0)]
     across = known[:, 0] != known[:, 1]
+    column = column_of_things(edges, number)
+    of_item = known.any(axis=1) if column is None else known[:, 1 - column]
+    between = edges.ends[known.all(axis=1)]
     in_table = set(items.ids)
     things = [name for name in found.things if name not in in_table]
     report = SourceReport(
@@ -303,12 +316,13 @@ def match_memberships(
         n_missing=len(missing),
         missing=tuple(missing[:EXAMPLES]),
         n_edges=int(found.table.nnz),
-        n_edges_left_out=int((~known.any(axis=1)).sum()),
+        n_edges_left_out=int((~of_item).sum()),
         weight=edges.weight,
         unused=edges.unused,
         n_things=len(found.things),
         things=tuple(things[:EXAMPLES]),
-        n_between=int(known.all(axis=1).sum()),
+        n_between=len(between) if column is None else 0,
+        n_namesakes=0 if column is None else len(np.unique(between[:, column])),
         n_repeated=int(across.sum()) - len(np.unique(edges.ends[across], axis=0)),
         n_across=int(across.sum()),
     )

@@ -37,8 +37,7 @@ from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import did_you_mean
 from metricmix.items.columns import Column, infer_columns
 from metricmix.items.items import Items, numbered_like
-from metricmix.items.memberships import Memberships
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation
 from metricmix.items.target import TargetColumn
 
 __all__ = ["JoinReport", "JoinedData", "Plan", "check_specs", "plan_sources"]

@@ -40,8 +40,7 @@ from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.encoding import counts_of
 from metricmix.items.items import Items
-from metricmix.items.memberships import Memberships
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation
 from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats
 

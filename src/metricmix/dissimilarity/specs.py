@@ -46,6 +46,7 @@ FILE_OPTIONS = (*WAYS, *WEIGHTS, *ENDS, *TWO_MODE)
 WITH_VALUE = {"k": int, "restart": float, "metric": str, "view": str}
 
 
+@stored("SourceSpec")
 @dataclass(frozen=True)
 class SourceSpec:
     """One source: its name, its kind, and what it is made of.

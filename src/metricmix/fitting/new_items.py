@@ -5,29 +5,36 @@ New items are *attached*: what was computed for the items of the fit stays as it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.item_sources import ANGLES, ItemSource, NewItemData
+from metricmix.dissimilarity.item_sources import (
+    ANGLES,
+    ItemSource,
+    NewItemData,
+    SourceData,
+)
 from metricmix.dissimilarity.matching import EXAMPLES
 from metricmix.dissimilarity.nearest_items import UNLIKE
 from metricmix.dissimilarity.plan import JoinedData
-from metricmix.dissimilarity.specs import graph_names
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.specs import SourceSpec, graph_names
+from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.columns import Column
 from metricmix.items.items import Items, row_start
-from metricmix.items.memberships import Memberships, memberships_of
-from metricmix.items.relation import Relation
+from metricmix.items.relation import Memberships, Relation, memberships_of
 from metricmix.memory import check_room
+from metricmix.state import LoadOptions, checked_state, require, saved
 from metricmix.typing import Floats
 
-__all__ = ["FitInputs", "NewEdgesReport", "attach_edges", "attach_relations", "new_item_edges"]
+__all__ = ["FitInputs", "NewEdgesReport", "attach_new", "new_item_edges"]
 
 
+@saved("FitInputs")
 @dataclass(frozen=True)
 class FitInputs:
     """The items of a fit and how their sources are computed; matrices are in the model.
@@ -38,8 +45,6 @@ class FitInputs:
     items: Items
     columns: tuple[Column, ...]
     sources: tuple[ItemSource, ...]
-    id_column: str | None
-    label_column: str | None
     edges_per_item: int | None = None
 
     @classmethod
@@ -51,29 +56,102 @@ class FitInputs:
             if source.spec.needs_columns
             for column in source.spec.select_columns(joined.columns)
         }
-        items = joined.items
         columns = tuple(column for column in joined.columns if column.name in used)
-        found = (items, columns, joined.sources, items.id_column, items.label_column)
-        return cls(*found, joined.edges_per_item)
+        return cls(joined.items, columns, joined.sources, joined.edges_per_item)
+
+    def to_state(self, *, keep: bool = True) -> dict[str, Any]:
+        """Return what a file holds: the used columns, graphs of the items, specifications.
+
+        Labels and matrices are in the model.
+        """
+        links = (source.links for source in self.sources)
+        graphs = {one.spec.file: one.memberships or one.edges for one in links if one is not None}
+        columns = {column.name: self.items.columns[column.name] for column in self.columns}
+        bare: Any = {"relations": {}, "matrices": {}, "labels": None, "targets": None}
+        origin = replace(self.items.origin, numbers=(), unit="item")
+        held = {
+            "items": replace(self.items, columns=columns, origin=origin, **bare),
+            "columns": self.columns,
+            "graphs": graphs,
+            "specs": tuple(source.spec for source in self.sources),
+            "edges_per_item": self.edges_per_item,
+        }
+        return {"inputs": held}
+
+    @classmethod
+    def from_state(cls, sections: Mapping[str, Any], options: LoadOptions) -> FitInputs:
+        """Return inputs from what a file holds; ModelFileError if its parts do not match."""
+        held = checked_state(sections.get("inputs", {}), STATE, "the inputs of a fit")
+        items, columns, near = held["items"], held["columns"], held["edges_per_item"]
+        n, shared = len(items.ids), dict[Any, Any]()
+        for name, edges in held["graphs"].items():
+            known = isinstance(edges, Relation) and edges.n_nodes == n and edges.ids is None
+            known |= isinstance(edges, Memberships) and edges.table.shape[0] == n
+            require(known, f"expected edges of the items in {name!r}")
+        require(near is None or near >= 1, "expected edges_per_item to be a number of items")
+        require(held["specs"], "expected at least one source")
+        names = {column.name for column in columns}
+        require(names <= items.columns.keys(), "expected the values of all columns")
+        sources = []
+        for spec in held["specs"]:
+            if spec.uses_graph:
+                kind = Memberships if spec.membership else Relation
+                known = isinstance(held["graphs"].get(spec.file), kind)
+                require(known, f"expected the edges of {spec.name!r}")
+            data = SourceData(items, columns, held["graphs"].get(spec.file), shared=shared)
+            sources.append(spec.bind(data))
+        return cls(items, columns, tuple(sources), near)
+
+
+STATE = {
+    "items": Items,
+    "columns": tuple[Column, ...],
+    "graphs": dict,
+    "specs": tuple[SourceSpec, ...],
+    "edges_per_item": int | None,
+}
+"""What a file holds of the inputs of a fit."""
 
 
 @dataclass(frozen=True)
 class NewEdgesReport:
-    """Edges of new items: those used and left out, unknown ids, new items without an edge."""
+    """Edges of new items: those used, those dropped and why, new items without an edge.
+
+    `n_unknown` edges have an unknown id, such as `unknown`; `n_others` are of no new item.
+    """
 
     name: str
     n_edges: int
-    n_left_out: int
-    n_foreign: int
-    foreign: tuple[str, ...]
+    n_unknown: int
+    n_others: int
+    unknown: tuple[str, ...]
     n_without: int
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        edges: Relation,
+        used: NDArray[np.bool_],
+        known: NDArray[np.bool_],
+        n_without: int,
+    ) -> NewEdgesReport:
+        """Return the report on edges of which some are `used`; `known` nodes have known ids."""
+        lost = edges.ends[~used]
+        unknown = int((~known[lost]).any(axis=1).sum())
+        ids = tuple((edges.ids or ())[k] for k in np.flatnonzero(~known)[:EXAMPLES])
+        return cls(name, int(used.sum()), unknown, len(lost) - unknown, ids, n_without)
 
     @property
     def dropped(self) -> str:
-        """How many edges were dropped, and examples of unknown ids; "" if none was."""
-        lost = self.n_left_out
-        unknown = f"; unknown ids such as {', '.join(self.foreign)}" if self.foreign else ""
-        return f"{self.name}: {lost} edge{'s' * (lost != 1)} dropped{unknown}" if lost else ""
+        """How many edges were dropped, and why; "" if none was."""
+        lost, why = self.n_unknown + self.n_others, []
+        if self.n_unknown:
+            why.append(f"{self.n_unknown} with unknown ids such as {', '.join(self.unknown)}")
+        if self.n_others:
+            why.append(f"{self.n_others} without a new item")
+        edges = f"edge{'s' * (lost != 1)}"
+        return f"{self.name}: {lost} {edges} dropped: {', '.join(why)}" if lost else ""
 
     @property
     def isolated(self) -> str:
@@ -83,6 +161,39 @@ class NewEdgesReport:
         why = "" if self.n_edges else " (pass --edges)"
         text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others{why}"
         return text if alone else ""
+
+
+def attach_new(
+    inputs: FitInputs,
+    items: Items,
+    relations: Iterable[tuple[str, str, Relation]],
+    rows: Iterable[tuple[str, Floats]],
+) -> tuple[NewItemData, tuple[NewEdgesReport, ...]]:
+    """Return new items as sources take them, from files and from Python; report on their edges.
+
+    Parameters
+    ----------
+    inputs : FitInputs
+    items : Items
+        The new items, with the columns of the fit.
+    relations : iterable of (graph of the fit, name in the report, Relation)
+        Edges between new items and any others; a graph may have several.
+    rows : iterable of (name of a matrix, array (m, n))
+
+    Raises
+    ------
+    TableFileError
+        If an item was in the fit already.
+    """
+    fitted = set(inputs.items.ids)
+    for k, item in enumerate(items.ids):
+        if item in fitted:
+            raise TableFileError(
+                f"{items.where(k, items.id_column or None)}: expected new items, found {item!r}, "
+                "which was in the fit; the predictions of the fit have its label"
+            )
+    graphs, memberships, reports = attach_relations(inputs, items, relations)
+    return NewItemData(items, graphs, dict(rows), memberships), reports
 
 
 def attach_relations(
@@ -104,7 +215,8 @@ def attach_relations(
     for file, called, found in relations:
         fitted = links[file]
         if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, called)
+            both = inputs.items, items
+            more, report = attach_memberships(fitted.memberships, *both, found, called)
             memberships[file] = memberships[file] + more if file in memberships else more
             graphs[file] = fitted.memberships.projected(memberships[file])
             reports.append(report)
@@ -126,27 +238,18 @@ def attach_relations(
 
 
 def attach_memberships(
-    fitted: Memberships, new: Items, edges: Relation, name: str
+    fitted: Memberships, old: Items, new: Items, edges: Relation, name: str
 ) -> tuple[Any, NewEdgesReport]:
     """Return the memberships of new items in the things of the fit, CSR (m, T)."""
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
     number = edges.numbers_in(new.ids)
     found = memberships_of(edges, number, len(new.ids), fitted.things)
-    things = set(fitted.things)
-    known = np.array([item in things for item in edges.ids], dtype=bool)
-    mine, other = number >= 0, edges.ends[:, ::-1]
-    used = (mine[edges.ends] & known[other]).any(axis=1)
-    foreign = [edges.ids[k] for k in np.flatnonzero(~mine & ~known)]
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        int((np.diff(found.table.indptr) == 0).sum()),
-    )
-    return found.table, report
+    mine, thing = number >= 0, np.isin(edges.ids, fitted.things)
+    used: NDArray[np.bool_] = np.any(mine[edges.ends] & thing[edges.ends[:, ::-1]], axis=1)
+    known = mine | thing | (edges.numbers_in(old.ids) >= 0)
+    without = int((np.diff(found.table.indptr) == 0).sum())
+    return found.table, NewEdgesReport.of(name, edges, used, known, without)
 
 
 def attach_edges(
@@ -167,16 +270,8 @@ def attach_edges(
     number = edges.numbers_in((*old.ids, *new.ids))
     ends = number[edges.ends]
     used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)
-    foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    connected = set(ends[used].ravel().tolist())
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        sum(k not in connected for k in range(n, n + m)),
-    )
+    without = m - int((np.unique(ends[used]) >= n).sum())
+    report = NewEdgesReport.of(name, edges, used, number >= 0, without)
     return edges.select(used, ends, n + m), report
 
 

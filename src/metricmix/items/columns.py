@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from metricmix.items.number_formats import (
     number_reading,
     split_unit,
 )
+from metricmix.state import require, stored
 from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
@@ -64,6 +66,7 @@ FAR_SHARE = 0.02
 """Share of values that are cut off, from which on a column has a heavy tail."""
 
 
+@stored("Column")
 @dataclass(frozen=True)
 class Column:
     """The kind of a column, why it was chosen, and how many cells are missing.
@@ -103,6 +106,10 @@ class Column:
     tail: str = ""
     code: str = ""
     units: str = ""
+
+    def __post_init__(self) -> None:
+        scaled = math.isfinite(self.centre) and 0 <= self.reach < math.inf
+        require(scaled and 0 < self.spread < math.inf, "expected a column with a scale")
 
     def remarks(self) -> Iterator[str]:
         """Yield units of some cells, cells that cannot be read, codes, and what is cut off."""

@@ -14,11 +14,19 @@ from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, is_known
 from metricmix.items.items import Items, Origin, Values
 from metricmix.items.number_formats import CellFormat, number_reading
-from metricmix.items.relation import as_matrix, as_relation, numbered
-from metricmix.items.tables import as_frame, count_table, texts_of, values_of
+from metricmix.items.relation import Matrix, Relation
+from metricmix.items.tables import (
+    ROW,
+    aligned,
+    as_frame,
+    as_relation,
+    count_table,
+    texts_of,
+    values_of,
+)
 from metricmix.labels import check_label_order, check_targets, is_missing
 from metricmix.typing import AnyArray, Floats
-from metricmix.validation import check_table
+from metricmix.validation import as_float_array, check_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,11 +139,6 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
         for name, relation in named("edges", edges, as_relation).items()
     }
     frame, ids, _ = with_ids(frame, column or None, set())
-    again = sorted(set(ids) & set(fitted.ids))
-    if again:
-        raise InputError(
-            argument="new", expected="new items", found=f"{again[0]!r}, which was in the fit"
-        )
     columns = {name: values_of(frame[name], name)[0] for name in frame.columns}
     if hasattr(fitted.columns.get(COUNTS), "indptr"):
         columns = {COUNTS: counts_like(fitted.columns[COUNTS], data)}
@@ -162,6 +165,45 @@ def named(argument: str, given: Any, read: Any) -> dict[str, Any]:
         except InputError as error:
             raise error.replace(argument=f"{argument}[{name!r}]") from None
     return found
+
+
+def numbered(relation: Relation, ids: Sequence[str], source: str) -> Relation:
+    """Return a relation whose nodes are rows, or row numbers, with the ids of these rows."""
+    relation = replace(relation, source=source)
+    names, n = relation.ids, len(ids)
+    if names is None:
+        if relation.n_nodes != n:
+            raise InputError(
+                argument=source, expected=f"{n} nodes, one per item", found=relation.n_nodes
+            )
+        return relation
+    if names and names[0] == f"{ROW}0":
+        rows = sum(name.startswith(ROW) for name in names)
+        if rows != n:
+            raise InputError(argument=source, expected=f"{n} rows, one per item", found=rows)
+        return replace(relation, ids=(*ids, *names[n:]))
+    by_row = all(name.isdecimal() and int(name) < n for name in names)
+    if not by_row or set(names) & set(ids):
+        return relation
+    return replace(relation, ids=tuple(ids[int(name)] for name in names))
+
+
+def as_matrix(given: Any) -> Matrix:
+    """Return a precomputed matrix; the index of a frame has the ids of its items."""
+    if isinstance(given, Matrix):
+        return given
+    items = None
+    if hasattr(given, "columns") and hasattr(given, "index"):
+        given, items = aligned(given)
+    else:
+        items = getattr(given, "items", None)
+        items = None if items is None or callable(items) else texts_of(list(items))
+    values = as_float_array(given, name="matrices")
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(
+            argument="matrices", expected="a square matrix", found=f"shape {values.shape}"
+        )
+    return Matrix(np.asarray(values, dtype=np.float64), items)
 
 
 def counts_like(fitted: Any, data: Any) -> Any:

@@ -16,6 +16,7 @@ from metricmix.exceptions import TableFileError
 from metricmix.items.cells import is_known
 from metricmix.items.number_formats import parse_number
 from metricmix.items.relation import Matrix, Relation
+from metricmix.state import arguments, checked_state, conforms, require, stored
 from metricmix.typing import Floats
 
 __all__ = [
@@ -42,6 +43,7 @@ Values = tuple[str, ...] | Floats | Any
 counts, CSR (n, d), which counts as one column."""
 
 
+@stored("Origin")
 @dataclass(frozen=True)
 class Origin:
     """Where values come from, for messages.
@@ -73,6 +75,7 @@ class Origin:
         return at if column is None else f"{at}, column {column!r}"
 
 
+@stored("Items")
 @dataclass(frozen=True, eq=False)
 class Items:
     """What is known of n items: ids, columns, labels or a target, relations and matrices.
@@ -127,6 +130,34 @@ class Items:
     numbering: str = ""
     missing: tuple[str, ...] = ()
     label_type: str = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        given = [*self.columns.values(), self.labels, self.targets]
+        lengths = {
+            one.shape[0] if hasattr(one, "shape") else len(one) for one in given if one is not None
+        }
+        require(lengths <= {n}, f"expected columns of {n} items, found {sorted(lengths)}")
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Items:
+        """Return items from what a file holds; of columns, texts, finite numbers or counts."""
+        items = cls(**checked_state(state, arguments(cls), "Items"))
+        values: Any
+        for name, values in items.columns.items():
+            if isinstance(values, np.ndarray):
+                sound = conforms(values, Floats) and values.ndim == 1 and not np.isinf(values).any()
+            elif hasattr(values, "indptr"):
+                sound = values.has_canonical_format and values.dtype == np.float64
+                sound = sound and bool(np.all((values.data > 0) & (values.data < np.inf)))
+            else:
+                sound = conforms(values, tuple[str, ...])
+            sound = sound and isinstance(name, str)
+            require(sound, f"expected texts, finite numbers or counts in column {name!r}")
+        for matrix in items.matrices.values():
+            n = len(matrix.values if matrix.items is None else matrix.items)
+            require(matrix.values.shape == (n, n), "expected a square matrix and its names")
+        return items
 
     def __len__(self) -> int:
         return len(self.ids)

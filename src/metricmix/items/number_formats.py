@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from metricmix.items.cells import is_missing
+from metricmix.state import require, stored
 
 __all__ = [
     "CellFormat",
@@ -78,6 +79,7 @@ SECONDS_PER_DAY = 86400.0
 ORDERS = {"ymd": "year-month-day", "dmy": "day/month/year", "mdy": "month/day/year"}
 
 
+@stored("CellFormat")
 @dataclass(frozen=True)
 class CellFormat:
     """How the numbers or dates of a column are written.
@@ -99,6 +101,10 @@ class CellFormat:
     unit: str = ""
     order: str = ""
     bare: bool = False
+
+    def __post_init__(self) -> None:
+        known = self.decimal in (".", ",") and self.order in ("", *ORDERS)
+        require(known, "expected a known format of cells")
 
     def __str__(self) -> str:
         """Return what cells of this format hold."""
@@ -191,12 +197,9 @@ def number_reading(
     parts = {cell: split_unit(cell) for cell in cells if len(cell) <= LONGEST}
     signs = (decimal,) if decimal else (".", ",")
     unit, bare, units = unit_of(cells, parts, signs)
+    formats = {sign: CellFormat(sign, unit, bare=bare) for sign in signs}
     values = {
-        sign: {
-            cell: value
-            for cell in parts
-            if (value := CellFormat(sign, unit, bare=bare).parse(cell)) is not None
-        }
+        sign: {cell: value for cell in parts if (value := formats[sign].parse(cell)) is not None}
         for sign in signs
     }
     n_read = {sign: sum(cells[cell] for cell in read) for sign, read in values.items()}
@@ -223,7 +226,7 @@ def number_reading(
         notes.append("thousands separators removed")
     if unit:
         notes.append("percent signs removed" if unit == "%" else f"unit {unit} removed")
-    return Reading(CellFormat(best, unit, bare=bare), tuple(notes), question, units)
+    return Reading(formats[best], tuple(notes), question, units)
 
 
 def unit_of(

@@ -1,29 +1,50 @@
-"""Relations between items, and precomputed matrices: what was given, from any library."""
+r"""Relations between items: graphs, memberships in groups, and precomputed matrices.
+
+Memberships are two-mode edge lists: items and the groups they belong to, such as women and events.
+With :math:`H_{it} > 0` where item i belongs to thing t, and :math:`d_t` the number of members of t:
+
+- items are compared by their rows of H: by the share of things that they do not share (Jaccard), or
+  by the angle between rows in which things count :math:`1 + \log((1 + n) / (1 + d_t))`;
+- for walks, H is *projected* on the items: two of them are joined with the strength
+  :math:`\sum_t H_{it} H_{jt} / d_t`, so that a walk goes from an item to one of its things, and
+  from there to one of its members.
+
+A file is taken for memberships if most of its edges join an item with something that is no item,
+and two items share such a thing. If these things are all in one column, everything in that column
+is a thing, also what is called like an item. Otherwise an edge between two items makes each of them
+a thing of the other (only the second one of the first, if edges are directed). A file that has
+mostly edges between items is a graph, and its other edges are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import InputError, TableFileError
-from metricmix.items.cells import quoted
-from metricmix.items.tables import text_of, texts_of
-from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import as_float_array, check_choice
+from metricmix.exceptions import TableFileError
+from metricmix.state import require, stored
+from metricmix.typing import Floats, Indices
 
-__all__ = ["Matrix", "Relation", "as_matrix", "as_relation", "library_edges", "numbered"]
+__all__ = [
+    "Matrix",
+    "Memberships",
+    "Relation",
+    "are_memberships",
+    "column_of_things",
+    "memberships_of",
+]
 
-WEIGHT_NAMES = ("length", "similarity", "weight")
-ENDS = (("source", "target"), ("from", "to"))
-ROW, GROUP = "row ", "group "
-"""What rows and columns of a matrix of memberships are called, before the ids are known."""
+MOST_PAIRS = 20_000_000
+"""Pairs of members that are joined for walks; the things with most members are left out beyond."""
 
 
+@stored("Relation")
 @dataclass(frozen=True)
 class Relation:
     """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` are their names, if any.
@@ -42,6 +63,14 @@ class Relation:
     directed: bool = False
     unused: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        inside = not self.ends.size or 0 <= self.ends.min() <= self.ends.max() < self.n_nodes
+        named = self.ids is None or len(self.ids) == self.n_nodes
+        require(self.ends.shape[1:] == (2,) and inside and named, "expected edges of known nodes")
+        w = self.weights
+        weighted = w is None or (w.shape == (len(self.ends),) and np.all((w >= 0) & (w < np.inf)))
+        require(weighted, "expected a finite weight >= 0 for each edge")
 
     def numbers_in(self, ids: Sequence[str]) -> Indices:
         """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
@@ -64,6 +93,7 @@ class Relation:
         return replace(self, n_nodes=n_nodes, ids=None, ends=ends[edges], weights=weights)
 
 
+@stored("Matrix")
 @dataclass(frozen=True)
 class Matrix:
     """A square matrix, NaN where entries are missing, and the names of its items, if any.
@@ -89,261 +119,138 @@ class Matrix:
         return i if self.items is None else self.items[i]
 
 
-# -- relations in memory ---------------------------------------------------------------------------
+# -- memberships ---------------------------------------------------------------------------------
 
 
-def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False) -> Relation:
-    """Return a graph, or memberships, as edges between ids.
+@stored("Memberships")
+@dataclass(frozen=True)
+class Memberships:
+    """Which of n items belong to which things.
 
-    Parameters
+    Attributes
     ----------
-    graph : networkx or igraph graph, sparse or dense matrix, edge table, pairs, or Relation
-        Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
-        columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
-        (n, g) are memberships. Dense arrays of two or three columns of numbers are edges, of
-        truth values memberships. A frame with the same ids in its index and its columns is the
-        matrix of a graph between these.
-    weight : {None, "length", "similarity", "ignore"}
-        What weights mean; None: what they are called.
-    directed : bool
-        Whether edges have a direction, as those of directed networkx and igraph graphs and of
-        asymmetric matrices have. Shared neighbours and walks are then computed along and against
-        the edges, too; the metric stays symmetric.
-
-    Examples
-    --------
-    >>> as_relation([("a", "b", 2.0), ("b", "c", 1.0)], weight="length").weights
-    array([2., 1.])
+    source : Path
+    things : tuple of str
+        Names of the T things.
+    table : CSR array (n, T)
+        Strengths of the memberships, 1 where none were given.
     """
-    if weight is not None:
-        check_choice(weight, ("length", "similarity", "ignore"), name="weight")
-    if isinstance(graph, Relation):
-        return graph
-    graph, names = as_sparse(graph)
-    n_nodes, ids, ends, weights, name = read_graph(graph)
-    ids = names or ids
-    directed = directed or has_directions(graph)
-    relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
-    if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
-        wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
-        raise InputError(
-            argument="edges", expected="finite weights >= 0 for all edges", found=f"{wrong[0]:g}"
-        )
-    meaning = weight or name
-    if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
-        return replace(relation, weights=None, weight=None)
-    if meaning == "weight":
-        raise InputError(
-            argument="edges",
-            expected="to know what weights mean",
-            found=f"{weights[weights != 1][0]:g} among them",
-            remedy="pass mm.as_relation(graph, weight='length'), 'similarity' or 'ignore'",
-        )
-    return replace(relation, weight=meaning)
+
+    source: Path | str
+    things: tuple[str, ...]
+    table: Any
+
+    def __post_init__(self) -> None:
+        named = hasattr(self.table, "indptr") and self.table.shape[1] == len(self.things)
+        require(named, "expected memberships in known groups")
+        strong = np.all((self.table.data > 0) & (self.table.data < np.inf))
+        require(strong and self.table.has_canonical_format, "expected memberships > 0, each once")
+
+    @property
+    def presence(self) -> Any:
+        """The memberships without their strengths: a CSR array (n, T) of ones."""
+        ones = self.table.copy()
+        ones.data = np.ones_like(ones.data)
+        return ones
+
+    @property
+    def members(self) -> Floats:
+        """The number of members of each thing, (T,)."""
+        return np.bincount(self.table.indices, minlength=len(self.things)).astype(np.float64)
+
+    @cached_property
+    def projection(self) -> Relation:
+        """The edges between items that share a thing."""
+        return self.projected()
+
+    def weighted(self, rows: Any) -> Any:
+        """Return rows of memberships in which things with few members count more."""
+        rarity = 1.0 + np.log((1.0 + self.table.shape[0]) / (1.0 + self.members))
+        return rows.multiply(rarity[None, :]).tocsr()
+
+    def projected(self, new: Any = None) -> Relation:
+        """Return the strengths between items as edges; those of `new` rows (m, T), if given.
+
+        New items are numbered from n on.
+        """
+        from scipy.sparse import triu
+
+        members = self.members
+        order = np.argsort(-members, kind="stable")
+        pairs = np.cumsum(members[order][::-1] ** 2)[::-1]  # without those before
+        share = 1.0 / np.maximum(members, 1.0)
+        share[order[pairs > MOST_PAIRS]] = 0.0
+        n = self.table.shape[0]
+        left: Any = self.table if new is None else new
+        strengths = (left.multiply(share[None, :]).tocsr() @ self.table.T).tocoo()
+        if new is None:
+            strengths = triu(strengths, k=1, format="coo")
+        kept = strengths.data > 0
+        first = strengths.row[kept] + (0 if new is None else n)
+        ends = np.column_stack([first, strengths.col[kept]]).astype(np.int64)
+        total = n if new is None else n + new.shape[0]
+        return Relation(self.source, total, None, ends, strengths.data[kept], "similarity")
 
 
-Read = tuple[int, tuple[str, ...] | None, AnyArray, Floats | None, str]
-"""How many nodes there are, their names, ends of the edges, weights, and what these are called."""
+def are_memberships(edges: Relation, number: Indices) -> bool:
+    """Return whether most edges join an item with a thing, and a thing has two members.
+
+    `number` are the positions of the nodes among the items, -1 for things.
+    """
+    if edges.ids is None:
+        return False
+    known = number[edges.ends] >= 0
+    across = known[:, 0] != known[:, 1]
+    if 2 * across.sum() <= len(edges.ends):
+        return False
+    things = np.where(known[across, 0], edges.ends[across, 1], edges.ends[across, 0])
+    items = np.where(known[across, 0], edges.ends[across, 0], edges.ends[across, 1])
+    pairs = np.unique(np.column_stack([things, items]), axis=0)
+    return bool((np.unique(pairs[:, 0], return_counts=True)[1] > 1).any())
 
 
-def as_sparse(graph: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Return a dense matrix as a sparse one, with the ids of a frame; any other graph as it is."""
+def column_of_things(edges: Relation, number: Indices) -> int | None:
+    """Return the column that holds things, if most edges lead from an item to it; else None."""
+    known = number[edges.ends] >= 0
+    across = known[:, 0] != known[:, 1]
+    first = int((across & known[:, 0]).sum())
+    if 2 * across.sum() <= len(across) or first not in (0, across.sum()):
+        return None
+    return 1 if first else 0
+
+
+def memberships_of(
+    edges: Relation, number: Indices, n: int, things: tuple[str, ...] | None = None
+) -> Memberships:
+    """Return the memberships of n items in an edge list.
+
+    `number` are the positions of its nodes among the items, -1 for others. With `things`, those of
+    a fit, memberships in others are left out; items of the fit may be things, too.
+    """
     from scipy.sparse import coo_array
 
-    if any(hasattr(graph, name) for name in ("nodes", "get_edgelist", "tocoo")):
-        return graph, None
-    if hasattr(graph, "to_pandas"):
-        graph = graph.to_pandas()
-    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
-        n, d = graph.shape
-        if n != d or set(texts_of(list(graph.index))) != set(texts_of(list(graph.columns))):
-            return graph, None
-        matrix, ids = aligned(graph)
-        few = ids is None and n <= 3  # as many edges as columns
-        return (graph, None) if few else (coo_array(as_float_array(matrix, name="edges")), ids)
-    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
-    if array.ndim == 2 and (array.shape[1] > 3 or array.dtype.kind == "b"):
-        return coo_array(as_float_array(array, name="edges")), None
-    return graph, None
-
-
-def library_edges(
-    graph: Any, names: Sequence[str]
-) -> tuple[list[Any] | None, Indices, list[Any] | None, str | None]:
-    """Return the nodes of a networkx or igraph graph, its edges by number (E, 2), and weights.
-
-    Nodes are None in igraph without the vertex attribute `name`. Weights are the first of the edge
-    attributes `names` that any edge has, None on edges without it; its name comes last.
-    """
-    if hasattr(graph, "get_edgelist"):
-        nodes = graph.vs["name"] if "name" in graph.vs.attributes() else None
-        ends = graph.get_edgelist()
-        name = next((w for w in names if w in graph.es.attributes()), None)
-        weights = None if name is None else graph.es[name]
+    assert edges.ids is not None
+    both, column = edges.ends, column_of_things(edges, number) if things is None else None
+    weights = np.ones(len(both)) if edges.weights is None else edges.weights
+    if edges.weight == "length":
+        weights = 1.0 / np.maximum(weights, np.finfo(float).tiny)
+    if column == 0 or (edges.directed and not (number[both[:, 0]] >= 0).any()):
+        both = both[:, ::-1]  # things first: they have members
+    elif column is None and not edges.directed:
+        both = np.concatenate([both, both[:, ::-1]])
+        weights = np.concatenate([weights, weights])
+    used = (number[both[:, 0]] >= 0) & (weights > 0)
+    used &= (both[:, 0] != both[:, 1]) | (column is not None)
+    if things is None:
+        kept = np.unique(both[used, 1])
+        names = tuple(edges.ids[k] for k in kept.tolist())
+        place = np.full(len(edges.ids), -1)
+        place[kept] = np.arange(len(kept))
     else:
-        nodes, data = list(graph.nodes), list(graph.edges(data=True))
-        number = {node: k for k, node in enumerate(nodes)}
-        ends = [(number[u], number[v]) for u, v, _ in data]
-        name = next((w for w in names if any(e.get(w) is not None for *_, e in data)), None)
-        weights = None if name is None else [about.get(name) for *_, about in data]
-    return nodes, np.array(ends, dtype=np.int64).reshape(-1, 2), weights, name
-
-
-def read_graph(graph: Any) -> Read:
-    """Return the edges of a graph of any kind."""
-    if isinstance(graph, str | Path):
-        raise InputError(
-            argument="edges",
-            expected="a graph in memory, found the name of a file",
-            remedy="read it first, as with pandas.read_csv, or run metricmix fit",
-        )
-    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
-        nodes, ends, values, name = library_edges(graph, WEIGHT_NAMES)
-        assert nodes is not None
-        weights = None if values is None else [np.nan if w is None else w for w in values]
-        pairs = [(nodes[u], nodes[v]) for u, v in ends.tolist()]
-        return of_pairs(pairs, weights, name, nodes=nodes)
-    if hasattr(graph, "get_edgelist"):
-        nodes, ends, values, name = library_edges(graph, WEIGHT_NAMES)
-        lengths = None if values is None else as_float_array(values, name="weights")
-        ids = None if nodes is None else texts_of(nodes)
-        return int(graph.vcount()), ids, ends, lengths, name or "weight"
-    if hasattr(graph, "tocoo"):
-        return of_matrix(graph.tocoo())
-    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
-        return of_table(graph)
-    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
-    if array.ndim != 2 or array.shape[1] not in (2, 3):
-        raise InputError(
-            argument="edges",
-            expected="a graph, a matrix, an edge table or pairs of ids",
-            found=f"{type(graph).__name__} of shape {array.shape}",
-        )
-    weights = array[:, 2].tolist() if array.shape[1] == 3 else None
-    if array.dtype.kind in "iu" and weights is None:
-        names, ends = np.unique(array, return_inverse=True)
-        return len(names), texts_of(names.tolist()), ends.reshape(-1, 2), None, "weight"
-    return of_pairs(array[:, :2].tolist(), weights, "weight")
-
-
-def has_directions(graph: Any) -> bool:
-    """Return whether edges have a direction: those of directed graphs and asymmetric matrices."""
-    if callable(getattr(graph, "is_directed", None)):
-        return bool(graph.is_directed())
-    if hasattr(graph, "tocoo") and graph.shape[0] == graph.shape[1]:
-        return bool((graph != graph.T).nnz)
-    return False
-
-
-def of_table(table: Any) -> Read:
-    """Return the edges of a frame."""
-    lowered = {str(name).lower(): name for name in table.columns}
-    ends = next(([lowered[a], lowered[b]] for a, b in ENDS if {a, b} <= set(lowered)), None)
-    name = next((w for w in WEIGHT_NAMES if w in lowered), None)
-    if ends is None:
-        if table.shape[1] not in (2, 3):
-            raise InputError(
-                argument="edges",
-                expected="columns source and target, or two or three columns",
-                found=quoted([str(column) for column in table.columns], 10),
-            )
-        ends = list(table.columns[:2])
-        if table.shape[1] == 3:
-            column = table.columns[2]
-            name = name or "weight"
-            lowered[name] = column
-    weights = None if name is None else table[lowered[name]].tolist()
-    pairs = list(zip(table[ends[0]].tolist(), table[ends[1]].tolist(), strict=True))
-    return of_pairs(pairs, weights, name)
-
-
-def of_pairs(
-    pairs: Sequence[Any], weights: Any, name: str | None, nodes: Iterable[Any] = ()
-) -> Read:
-    """Return edges between named nodes; `nodes` come first, isolated ones among them."""
-    number = {text: k for k, text in enumerate(dict.fromkeys(text_of(node) for node in nodes))}
-    ends = np.empty((len(pairs), 2), dtype=np.int64)
-    for e, pair in enumerate(pairs):
-        for side in (0, 1):
-            text = text_of(pair[side])
-            if not text:
-                raise InputError(
-                    argument="edges", expected=f"two ids in every edge, found {pair!r}"
-                )
-            ends[e, side] = number.setdefault(text, len(number))
-    values = None if weights is None else as_float_array(list(weights), name="weights")
-    return len(number), tuple(number), ends, values, name or "weight"
-
-
-def of_matrix(matrix: Any) -> Read:
-    """Return the entries of a sparse matrix as edges: between rows, or of rows with columns."""
-    keep = matrix.data != 0
-    ends = np.column_stack([matrix.row[keep], matrix.col[keep]]).astype(np.int64)
-    weights = np.asarray(matrix.data[keep], dtype=np.float64)
-    n, m = matrix.shape
-    if n == m:
-        return n, None, ends, weights, "weight"
-    names = (*(f"{ROW}{k}" for k in range(n)), *(f"{GROUP}{g}" for g in range(m)))
-    ends[:, 1] += n
-    return n + m, names, ends, weights, "similarity"
-
-
-def numbered(relation: Relation, ids: Sequence[str], source: str) -> Relation:
-    """Return a relation whose nodes are rows, or row numbers, with the ids of these rows."""
-    relation = replace(relation, source=source)
-    names, n = relation.ids, len(ids)
-    if names is None:
-        if relation.n_nodes != n:
-            raise InputError(
-                argument=source, expected=f"{n} nodes, one per item", found=relation.n_nodes
-            )
-        return relation
-    if names and names[0] == f"{ROW}0":
-        rows = sum(name.startswith(ROW) for name in names)
-        if rows != n:
-            raise InputError(argument=source, expected=f"{n} rows, one per item", found=rows)
-        return replace(relation, ids=(*ids, *names[n:]))
-    by_row = all(name.isdecimal() and int(name) < n for name in names)
-    if not by_row or set(names) & set(ids):
-        return relation
-    return replace(relation, ids=tuple(ids[int(name)] for name in names))
-
-
-# -- matrices in memory ----------------------------------------------------------------------------
-
-
-def as_matrix(given: Any) -> Matrix:
-    """Return a precomputed matrix; the index of a frame has the ids of its items."""
-    if isinstance(given, Matrix):
-        return given
-    items = None
-    if hasattr(given, "columns") and hasattr(given, "index"):
-        given, items = aligned(given)
-    else:
-        items = getattr(given, "items", None)
-        items = None if items is None or callable(items) else texts_of(list(items))
-    values = as_float_array(given, name="matrices")
-    if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise InputError(
-            argument="matrices", expected="a square matrix", found=f"shape {values.shape}"
-        )
-    return Matrix(np.asarray(values, dtype=np.float64), items)
-
-
-def aligned(frame: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Return a square frame with its columns in the order of its index, and the ids in this.
-
-    Ids are None where rows and columns are only numbered. InputError if the two differ.
-    """
-    rows, columns = texts_of(list(frame.index)), texts_of(list(frame.columns))
-    if rows == columns == tuple(str(k) for k in range(len(rows))):
-        return frame, None
-    if sorted(rows) != sorted(columns) or len(set(rows)) < len(rows):
-        other = next((row for row in rows if row not in columns or rows.count(row) > 1), columns[0])
-        raise InputError(
-            argument="matrices",
-            expected="the same ids in the index and the columns of a frame, each once",
-            found=f"{other!r} in one of them only, or twice",
-        )
-    place = {name: k for k, name in enumerate(columns)}
-    return frame.iloc[:, [place[row] for row in rows]], rows
+        names, known = things, {name: k for k, name in enumerate(things)}
+        place = np.array([known.get(name, -1) for name in edges.ids], dtype=np.int64)
+        used &= place[both[:, 1]] >= 0
+    ends = number[both[used, 0]], place[both[used, 1]]
+    table = coo_array((weights[used], ends), shape=(n, len(names))).tocsr()
+    table.sort_indices()
+    return Memberships(edges.source, names, table)

@@ -1,4 +1,4 @@
-"""Tables in memory: frames and arrays as columns of values.
+"""Tables, graphs and matrices in memory, from any library: columns of values, and relations.
 
 Values keep their types. A column of numbers is a column of numbers; texts are typed as those of
 files are (:mod:`metricmix.items.columns`), so that the same values mean the same from either door.
@@ -6,27 +6,35 @@ files are (:mod:`metricmix.items.columns`), so that the same values mean the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Real
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.items.cells import MANY_COLUMNS, MOSTLY_ZERO
+from metricmix.items.cells import MANY_COLUMNS, MOSTLY_ZERO, quoted
+from metricmix.items.relation import Relation
 from metricmix.labels import is_missing
-from metricmix.typing import AnyArray, Floats
-from metricmix.validation import check_table, unmasked
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import as_float_array, check_choice, check_table, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from metricmix.items.items import Values
 
-__all__ = ["as_frame", "count_table", "text_of", "texts_of", "values_of"]
+__all__ = ["aligned", "as_frame", "as_relation", "count_table", "library_edges", "texts_of", "values_of"]
+
+WEIGHT_NAMES = ("length", "similarity", "weight")
+ENDS = (("source", "target"), ("from", "to"))
+ROW, GROUP = "row ", "group "
+"""What rows and columns of a matrix of memberships are called, before the ids are known."""
 
 PLAIN = (str, Real, np.bool_, Decimal, date, timedelta, np.datetime64, np.timedelta64)
 """What a cell may hold."""
@@ -184,3 +192,215 @@ def text_of(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+# -- relations -----------------------------------------------------------------------------------
+
+
+def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False) -> Relation:
+    """Return a graph, or memberships, as edges between ids.
+
+    Parameters
+    ----------
+    graph : networkx or igraph graph, sparse or dense matrix, edge table, pairs, or Relation
+        Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
+        columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
+        (n, g) are memberships. Dense arrays of two or three columns of numbers are edges, of
+        truth values memberships. A frame with the same ids in its index and its columns is the
+        matrix of a graph between these.
+    weight : {None, "length", "similarity", "ignore"}
+        What weights mean; None: what they are called.
+    directed : bool
+        Whether edges have a direction, as those of directed networkx and igraph graphs and of
+        asymmetric matrices have. Shared neighbours and walks are then computed along and against
+        the edges, too; the metric stays symmetric.
+
+    Examples
+    --------
+    >>> as_relation([("a", "b", 2.0), ("b", "c", 1.0)], weight="length").weights
+    array([2., 1.])
+    """
+    if weight is not None:
+        check_choice(weight, ("length", "similarity", "ignore"), name="weight")
+    if isinstance(graph, Relation):
+        return graph
+    relation = read_graph(graph)
+    relation = replace(relation, directed=directed or relation.directed)
+    weights, meaning = relation.weights, weight or relation.weight
+    if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
+        return replace(relation, weights=None, weight=None)
+    if meaning == "weight":
+        raise InputError(
+            argument="edges",
+            expected="to know what weights mean",
+            found=f"{weights[weights != 1][0]:g} among them",
+            remedy="pass mm.as_relation(graph, weight='length'), 'similarity' or 'ignore'",
+        )
+    return replace(relation, weight=meaning)
+
+
+def read_graph(graph: Any) -> Relation:
+    """Return the edges of a graph of any kind; their `weight` is what weights are called."""
+    from scipy.sparse import coo_array
+
+    if isinstance(graph, str | Path):
+        raise InputError(
+            argument="edges",
+            expected="a graph in memory, found the name of a file",
+            remedy="read it first, as with pandas.read_csv, or run metricmix fit",
+        )
+    if hasattr(graph, "get_edgelist") or (hasattr(graph, "nodes") and hasattr(graph, "edges")):
+        nodes, ends, weights, name = library_edges(graph, WEIGHT_NAMES)
+        if weights is not None:
+            weights = [np.nan if one is None else one for one in weights]
+        directed = graph.is_directed()
+        if hasattr(graph, "get_edgelist"):
+            ids = None if nodes is None else texts_of(nodes)
+            return edges_between(int(graph.vcount()), ids, ends, weights, name, directed)
+        assert nodes is not None
+        pairs = [(nodes[u], nodes[v]) for u, v in ends.tolist()]
+        return of_pairs(pairs, weights, name, nodes=nodes, directed=directed)
+    if hasattr(graph, "tocoo"):
+        return of_matrix(graph.tocoo())
+    if hasattr(graph, "to_pandas"):
+        graph = graph.to_pandas()
+    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
+        n, d = graph.shape
+        if n == d and set(texts_of(list(graph.index))) == set(texts_of(list(graph.columns))):
+            matrix, ids = aligned(graph)
+            if ids is not None or n > 3:  # else as many edges as columns
+                return of_matrix(coo_array(as_float_array(matrix, name="edges")), ids)
+        return of_table(graph)
+    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
+    if array.ndim == 2 and (array.shape[1] > 3 or array.dtype.kind == "b"):
+        return of_matrix(coo_array(as_float_array(array, name="edges")))
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InputError(
+            argument="edges",
+            expected="a graph, a matrix, an edge table or pairs of ids",
+            found=f"{type(graph).__name__} of shape {array.shape}",
+        )
+    weights = array[:, 2].tolist() if array.shape[1] == 3 else None
+    if array.dtype.kind in "iu" and weights is None:
+        names, ends = np.unique(array, return_inverse=True)
+        return edges_between(len(names), texts_of(names.tolist()), ends.reshape(-1, 2))
+    return of_pairs(array[:, :2].tolist(), weights, "weight")
+
+
+def library_edges(
+    graph: Any, names: Sequence[str]
+) -> tuple[list[Any] | None, Indices, list[Any] | None, str | None]:
+    """Return the nodes of a networkx or igraph graph, its edges by number (E, 2), and weights.
+
+    Nodes are None in igraph without the vertex attribute `name`. Weights are the first of the edge
+    attributes `names` that any edge has, None on edges without it; its name comes last.
+    """
+    if hasattr(graph, "get_edgelist"):
+        nodes = graph.vs["name"] if "name" in graph.vs.attributes() else None
+        ends = graph.get_edgelist()
+        name = next((w for w in names if w in graph.es.attributes()), None)
+        weights = None if name is None else graph.es[name]
+    else:
+        nodes, data = list(graph.nodes), list(graph.edges(data=True))
+        number = {node: k for k, node in enumerate(nodes)}
+        ends = [(number[u], number[v]) for u, v, _ in data]
+        name = next((w for w in names if any(e.get(w) is not None for *_, e in data)), None)
+        weights = None if name is None else [about.get(name) for *_, about in data]
+    return nodes, np.array(ends, dtype=np.int64).reshape(-1, 2), weights, name
+
+
+def edges_between(
+    n_nodes: int,
+    ids: tuple[str, ...] | None,
+    ends: AnyArray,
+    weights: Any = None,
+    name: str | None = None,
+    directed: bool = False,
+) -> Relation:
+    """Return edges between nodes; InputError unless weights are finite and >= 0."""
+    values = None if weights is None else as_float_array(weights, name="weights")
+    if values is not None:
+        values = np.asarray(values, dtype=np.float64)
+        wrong = values[~(np.isfinite(values) & (values >= 0))]
+        if len(wrong):
+            expected = "finite weights >= 0 for all edges"
+            raise InputError(argument="edges", expected=expected, found=f"{wrong[0]:g}")
+    return Relation("edges", n_nodes, ids, ends, values, name or "weight", bool(directed))
+
+
+def of_table(table: Any) -> Relation:
+    """Return the edges of a frame."""
+    lowered = {str(name).lower(): name for name in table.columns}
+    ends = next(([lowered[a], lowered[b]] for a, b in ENDS if {a, b} <= set(lowered)), None)
+    name = next((w for w in WEIGHT_NAMES if w in lowered), None)
+    if ends is None:
+        if table.shape[1] not in (2, 3):
+            raise InputError(
+                argument="edges",
+                expected="columns source and target, or two or three columns",
+                found=quoted([str(column) for column in table.columns], 10),
+            )
+        ends = list(table.columns[:2])
+        if table.shape[1] == 3:
+            column = table.columns[2]
+            name = name or "weight"
+            lowered[name] = column
+    weights = None if name is None else table[lowered[name]].tolist()
+    pairs = list(zip(table[ends[0]].tolist(), table[ends[1]].tolist(), strict=True))
+    return of_pairs(pairs, weights, name)
+
+
+def of_pairs(
+    pairs: Sequence[Any],
+    weights: Any,
+    name: str | None,
+    nodes: Iterable[Any] = (),
+    directed: bool = False,
+) -> Relation:
+    """Return edges between named nodes; `nodes` come first, isolated ones among them."""
+    number = {text: k for k, text in enumerate(dict.fromkeys(text_of(node) for node in nodes))}
+    ends = np.empty((len(pairs), 2), dtype=np.int64)
+    for e, pair in enumerate(pairs):
+        for side in (0, 1):
+            text = text_of(pair[side])
+            if not text:
+                raise InputError(
+                    argument="edges", expected=f"two ids in every edge, found {pair!r}"
+                )
+            ends[e, side] = number.setdefault(text, len(number))
+    return edges_between(len(number), tuple(number), ends, weights, name, directed)
+
+
+def of_matrix(matrix: Any, ids: tuple[str, ...] | None = None) -> Relation:
+    """Return the entries of a sparse matrix as edges: between rows, or of rows with columns.
+
+    Edges between rows are directed if it is asymmetric.
+    """
+    keep = matrix.data != 0
+    ends = np.column_stack([matrix.row[keep], matrix.col[keep]]).astype(np.int64)
+    n, m = matrix.shape
+    if n == m:
+        directed = bool((matrix != matrix.T).nnz)
+        return edges_between(n, ids, ends, matrix.data[keep], "weight", directed)
+    names = (*(f"{ROW}{k}" for k in range(n)), *(f"{GROUP}{g}" for g in range(m)))
+    ends[:, 1] += n
+    return edges_between(n + m, names, ends, matrix.data[keep], "similarity")
+
+
+def aligned(frame: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a square frame with its columns in the order of its index, and the ids in this.
+
+    Ids are None where rows and columns are only numbered. InputError if the two differ.
+    """
+    rows, columns = texts_of(list(frame.index)), texts_of(list(frame.columns))
+    if rows == columns == tuple(str(k) for k in range(len(rows))):
+        return frame, None
+    if sorted(rows) != sorted(columns) or len(set(rows)) < len(rows):
+        other = next((row for row in rows if row not in columns or rows.count(row) > 1), columns[0])
+        raise InputError(
+            argument="matrices",
+            expected="the same ids in the index and the columns of a frame, each once",
+            found=f"{other!r} in one of them only, or twice",
+        )
+    place = {name: k for k, name in enumerate(columns)}
+    return frame.iloc[:, [place[row] for row in rows]], rows

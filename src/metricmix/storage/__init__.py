@@ -2,8 +2,7 @@
 
 =================  ==========================================================================
 :mod:`.models`     ``save`` and ``load``
-:mod:`.codec`      values as JSON and arrays, and back
-:mod:`.foreign`    estimators of scikit-learn: their class and settings
+:mod:`.codec`      values as JSON and arrays, and back; estimators of scikit-learn
 :mod:`.container`  the file itself
 =================  ==========================================================================
 

@@ -93,7 +93,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     ]
     assert "1 edge dropped: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
-    assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
+    assert "things-metric: model.mm, items.mm, predictions.csv, weights.csv" in lines[-1]
     assert result.stderr == ""
     labels = {row["id"]: row["label"] for row in table(folder / "things-metric/predictions.csv")}
     assert labels == {f"{c}{k}": "x" if c == "a" else "y" for c in "ab" for k in range(1, 5)}
@@ -274,7 +274,7 @@ def test_files_of_two_runs_are_refused(folder, recorded) -> None:
     fit = ("fit", "things.csv", "--label", "kind", *QUICK)
     assert run(*fit, "-o", "one").exit_code == 0
     assert run(*fit, "--edges", "links.csv", "-o", "two").exit_code == 0
-    shutil.copy("two/inputs.json.gz", "one/inputs.json.gz")
+    shutil.copy("two/items.mm", "one/items.mm")
     if not recorded:  # as older versions wrote it
         record = json.loads(Path("one/run.json").read_text())
         del record["files"]
@@ -288,7 +288,7 @@ def test_files_of_two_runs_are_refused(folder, recorded) -> None:
     ):
         result = run(*command)
         assert result.exit_code == 2, command
-        assert result.stderr.startswith("Error: one/inputs.json.gz: expected the ")
+        assert result.stderr.startswith("Error: one/items.mm: expected the ")
         assert result.stderr.count("\n") == 1
 
 
@@ -551,7 +551,10 @@ def test_predict(fitted, folder) -> None:
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
-    assert "more.csv (links): 2 edges dropped; unknown ids such as zz\n" in result.stderr
+    assert (
+        "more.csv (links): 2 edges dropped: 1 with unknown ids such as zz, 1 without a new item\n"
+        in result.stderr
+    )
     assert "2 of 2 labels in new.csv were predicted correctly (100.0%)" in result.stderr
     result = run("predict", fitted / "out", "new.csv")
     assert (

@@ -57,7 +57,7 @@ def test_several_spaces_are_one_delimiter() -> None:
 def test_a_cell_over_lines_without_a_delimiter(write) -> None:
     table = read_table(write("t.csv", 'id,note\na,"one\ntwo\nthree"\nb,x\n'))
     assert table.rows == (("id", "note"), ("a", "one\ntwo\nthree"), ("b", "x"))
-    assert table.numbers == (1, 2, 5)
+    assert table.origin.numbers == (1, 2, 5)
     assert table.where(2, "note").endswith("t.csv, line 5, column 'note'")
 
 
@@ -99,7 +99,7 @@ def test_encodings(write, encoding, compress) -> None:
     table = read_table(write("t.csv", compress(text.encode(encoding))))
     assert [row[1] for row in table.rows] == ["name", "Müller", "10 €", "naïve"]
     said = "read as Windows-1252, since it is not UTF-8" if encoding == "cp1252" else ""
-    assert table.remark == said
+    assert table.origin.remark == said
 
 
 def test_windows_1252_far_below(write) -> None:

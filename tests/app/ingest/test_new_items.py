@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
-import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +13,20 @@ from scipy.sparse.csgraph import shortest_path
 
 from metricmix import InputError, MatrixFileError, ModelFileError, TableFileError
 from metricmix.app.ingest import (
-    load_inputs,
     parse_edges,
     parse_matrix,
     parse_source,
     read_items,
     read_new_items,
-    save_inputs,
 )
 from metricmix.app.ingest.given_files import join
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.plan import plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.fitting.new_items import FitInputs
 from metricmix.items.in_memory import as_items
+from metricmix.storage.container import ModelFile, write_model
+from metricmix.storage.models import load, save
 
 N, M = 30, 4
 
@@ -72,8 +74,8 @@ def attach(folder, **options):
         read_items(folder / "items.csv", label="class"),
         specs(folder, "near=knn:size,note:k=4", "said=learned:size,note"),
     )
-    save_inputs(folder / "inputs.json.gz", joined)
-    inputs = load_inputs(folder / "inputs.json.gz")
+    save(FitInputs.of(joined), folder / "items.mm")
+    inputs = load(folder / "items.mm")
     options.setdefault("edges", [parse_edges(f"links={folder}/new-links.csv")])
     options.setdefault("matrices", [parse_matrix(f"far={folder}/new-far.npy")])
     new, reports = read_new_items(inputs, folder / "new.csv", **options)
@@ -104,9 +106,16 @@ def test_every_source_of_new_items(world, tmp_path) -> None:
     bridge = joined.stack.source("links").max() + longest
     np.testing.assert_allclose(rows["links"][2], bridge)
     (report,) = reports
-    assert (report.n_edges, report.n_left_out, report.foreign, report.n_without) == (
+    assert (
+        report.n_edges,
+        report.n_unknown,
+        report.n_others,
+        report.unknown,
+        report.n_without,
+    ) == (
         5,
-        2,
+        1,
+        1,
         ("q",),
         1,
     )
@@ -159,8 +168,8 @@ def test_walks_of_new_items_go_on_from_their_neighbours(world, tmp_path) -> None
             "links", "pagerank", str(tmp_path / "links.csv"), directed=True, direction=direction
         )
         joined = join(items, [spec], defaults=False)
-        save_inputs(tmp_path / "inputs.json.gz", joined)
-        inputs = load_inputs(tmp_path / "inputs.json.gz")
+        save(FitInputs.of(joined), tmp_path / "items.mm")
+        inputs = load(tmp_path / "items.mm")
         edges = [parse_edges(f"links={tmp_path}/new-links.csv")]
         new, _ = read_new_items(inputs, tmp_path / "new.csv", edges=edges)
         found = inputs.sources[0].cross(new, None)
@@ -188,8 +197,8 @@ def test_neighbours_of_new_items(world, tmp_path) -> None:
         file = str(tmp_path / "links.csv")
         spec = SourceSpec("links", "jaccard", file, directed=True, direction=direction)
         joined = join(items, [spec], defaults=False)
-        save_inputs(tmp_path / "inputs.json.gz", joined)
-        inputs = load_inputs(tmp_path / "inputs.json.gz")
+        save(FitInputs.of(joined), tmp_path / "items.mm")
+        inputs = load(tmp_path / "items.mm")
         edges = [parse_edges(f"links={tmp_path}/new-links.csv")]
         new, _ = read_new_items(inputs, tmp_path / "new.csv", edges=edges)
         around = {k: set() for k in range(N + M)}
@@ -240,46 +249,88 @@ def _one_row(folder):
     return parse_matrix(f"far={folder}/one.npy")
 
 
-def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
-    file = tmp_path / "inputs.json.gz"
-    save_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
+def edited(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Write a file again, its content changed, with right checksums."""
+    with open(file, "rb") as stream:
+        held = ModelFile(stream)
+        arrays = {name: held.array(name).copy() for name in held._arrays}
+    change(held.content["FitInputs"]["inputs"])
+    write_model(file, held.content, arrays)
+
+
+def entry(held: dict[str, Any], name: str) -> Any:
+    """Return an entry of a stored dictionary."""
+    return next(pair for pair in held["dict"] if pair[0] == name)
+
+
+def only_graph(held: dict[str, Any]) -> dict[str, Any]:
+    ((_, relation),) = held["graphs"]["dict"]
+    return relation["Relation"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda held: held["items"]["Items"]["ids"].update(tuple=["a"]), "columns of 1 items"),
+        (lambda held: held["items"]["Items"].pop("ids"), "other entries than"),
+        (lambda held: held.update(items=3), "'items' of the inputs of a fit to be Items"),
+        (lambda held: held.update(specs={"tuple": []}), "at least one source"),
+        (
+            lambda held: held["specs"]["tuple"][0]["SourceSpec"].update(kind="spell"),
+            "expected one of",
+        ),
+        (lambda held: held["specs"]["tuple"][0]["SourceSpec"].update(k=0), "k >= 1"),
+        (lambda held: held["graphs"].update(dict=[]), "expected the edges of 'links'"),
+        (lambda held: only_graph(held).update(n_nodes=3), "edges of known nodes"),
+        (lambda held: only_graph(held).update(n_nodes=99), "expected edges of the items"),
+        (
+            lambda held: only_graph(held).update(weights={"array": ["<f8", [1], [1.0]]}),
+            "a finite weight",
+        ),
+        (lambda held: held.update(edges_per_item=0), "a number of items"),
+        (
+            lambda held: held["columns"]["tuple"][0]["Column"].update(spread=0.0),
+            "a column with a scale",
+        ),
+        (
+            lambda held: held["columns"]["tuple"][0]["Column"].update(name="q"),
+            "the values of all columns",
+        ),
+        (
+            lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(
+                1, {"tuple": [1] * N}
+            ),
+            "texts, finite numbers or counts in column 'size'",
+        ),
+        (
+            lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(1, 5),
+            "not a valid value",
+        ),
+    ],
+)
+def test_inconsistent_inputs(world, tmp_path, change, why) -> None:
+    file = tmp_path / "items.mm"
+    save(FitInputs.of(join(read_items(tmp_path / "items.csv"), specs(tmp_path))), file)
+    edited(file, lambda held: None)
+    assert len(load(file).items) == N
+    edited(file, change)
+    with pytest.raises(ModelFileError, match=why) as error:
+        load(file)
+    assert str(error.value).startswith(str(file))
+    assert "\n" not in str(error.value)
+
+
+def test_damaged_inputs(world, tmp_path) -> None:
+    file = tmp_path / "items.mm"
+    save(FitInputs.of(join(read_items(tmp_path / "items.csv"), specs(tmp_path))), file)
     whole = file.read_bytes()
-    content = json.loads(gzip.decompress(whole))
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ModelFileError, match="found a damaged file"):
-        load_inputs(file)
-    for change in (
-        {"format": "x"},
-        {"ids": ["a"]},
-        {"sources": [{"name": "x"}]},
-        {"graphs": {"g": {"ends": [0, 99], "weights": None, "weight": None, "directed": False}}},
-        {"graphs": {}},
-        {"graphs": {g: {**content["graphs"][g], "weights": [1.0]} for g in content["graphs"]}},
-        {"graphs": {g: {**content["graphs"][g], "ends": []} for g in content["graphs"]}},
-        {"graphs": {g: {**content["graphs"][g], "ends": [2**70, 1]} for g in content["graphs"]}},
-        {"sources": []},
-        {"sources": [{**content["sources"][0], "kind": "spell"}]},
-    ):
-        file.write_bytes(gzip.compress(json.dumps({**content, **change}).encode()))
-        with pytest.raises(ModelFileError, match="found a damaged file"):
-            load_inputs(file)
+    with pytest.raises(ModelFileError, match="damaged or cut short"):
+        load(file)
     for k in range(20, len(whole), max(1, len(whole) // 40)):
         file.write_bytes(whole[:k] + bytes([whole[k] ^ 0x55]) + whole[k + 1 :])
         with contextlib.suppress(ModelFileError):  # or nothing that matters was hit
-            load_inputs(file)
-    file.write_bytes(gzip.compress(b"[" * 100_000))
-    with pytest.raises(ModelFileError, match="found a damaged file"):
-        load_inputs(file)
-    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST_FILE", 1000)
-    file.write_bytes(whole)
-    with pytest.raises(ModelFileError, match="found a damaged file"):
-        load_inputs(file)
-    monkeypatch.undo()
-    file.write_bytes(gzip.compress(json.dumps({**content, "version": 99}).encode()))
-    with pytest.raises(ModelFileError, match="newer version"):
-        load_inputs(file)
-    with pytest.raises(ModelFileError, match="No such file"):
-        load_inputs(tmp_path / "nothing")
+            load(file)
 
 
 def counts_in_memory():
@@ -293,8 +344,8 @@ def counts_in_memory():
 
 def test_sparse_tables_are_stored(tmp_path) -> None:
     joined = counts_in_memory()
-    save_inputs(tmp_path / "i.gz", joined)
-    inputs = load_inputs(tmp_path / "i.gz")
+    save(FitInputs.of(joined), tmp_path / "i.mm")
+    inputs = load(tmp_path / "i.mm")
     held, given = (some.items.columns["attributes"] for some in (inputs, joined))
     assert held.shape == given.shape
     assert held.has_canonical_format
@@ -306,55 +357,40 @@ def test_sparse_tables_are_stored(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"shape": [5, 25]}, r"of shape \[5, 25\] for 6 items"),
-        ({"shape": [6]}, r"of shape \[6\]"),
-        ({"shape": [6, 0]}, r"of shape \[6, 0\]"),
-        ({"shape": [6, 1 << 40]}, "of shape"),
-        ({"shape": [6, 25.0]}, "other positions than whole numbers"),
-        ({"shape": [6, 2]}, "entries of unknown columns"),
-        ({"indptr": [0, 2, 2, 3, 4, 5]}, "other rows than items"),
-        ({"indptr": [1, 2, 2, 3, 4, 5, 5]}, "other rows than items"),
-        ({"indptr": [0, 2, 1, 3, 4, 5, 5]}, "other rows than items"),
-        ({"indptr": []}, "other rows than items"),
-        ({"indptr": [0, 2, 2, 3, 4, 5, 6]}, "missing entries"),
-        ({"indices": [0, 2, 1, 2]}, "missing entries"),
-        ({"indices": [0, 25, 1, 2, 0]}, "entries of unknown columns"),
-        ({"indices": [-1, 2, 1, 2, 0]}, "entries of unknown columns"),
-        ({"indices": [2, 0, 1, 2, 0]}, "columns are not in order"),
-        ({"indices": [2, 2, 1, 2, 0]}, "columns are not in order"),
-        ({"indices": [0.5, 2, 1, 2, 0]}, "other positions than whole numbers"),
-        ({"indices": [True, 2, 1, 2, 0]}, "other positions than whole numbers"),
-        ({"indices": [1 << 70, 2, 1, 2, 0]}, ""),
-        ({"data": [1.0, 2.0, 1.0, 3.0]}, "missing entries"),
-        ({"data": [1.0, 2.0, 1.0, 3.0, None]}, "other values than counts"),
-        ({"data": [1.0, 2.0, 1.0, 3.0, float("inf")]}, "other values than counts"),
-        ({"data": [1.0, 2.0, 1.0, 3.0, 0.0]}, "other values than counts"),
-        ({"data": [1.0, 2.0, 1.0, 3.0, -1.0]}, "other values than counts"),
-        ({"data": [1.0, 2.0, 1.0, 3.0, "x"]}, ""),
-        ({"data": [[1.0, 2.0, 1.0, 3.0, 1.0]]}, "missing entries"),
-        ({"data": "x"}, ""),
+        ({"shape": [5, 25]}, None),
+        ({"shape": [6]}, "parts of a sparse table"),
+        ({"shape": [6, 25.0]}, "parts of a sparse table"),
+        ({"shape": [6, 2]}, None),
+        ({"indptr": ["<i4", [6], [0, 2, 2, 3, 4, 5]]}, None),
+        ({"indptr": ["<i4", [7], [1, 2, 2, 3, 4, 5, 5]]}, None),
+        ({"indptr": ["<i4", [7], [0, 2, 1, 3, 4, 5, 5]]}, None),
+        ({"indptr": ["<i4", [7], [0, 2, 2, 3, 4, 5, 6]]}, None),
+        ({"indices": ["<i4", [4], [0, 2, 1, 2]]}, None),
+        ({"indices": ["<i4", [5], [0, 25, 1, 2, 0]]}, None),
+        ({"indices": ["<i4", [5], [-1, 2, 1, 2, 0]]}, None),
+        ({"indices": ["<i4", [5], [2, 0, 1, 2, 0]]}, "texts, finite numbers or counts"),
+        ({"indices": ["<i4", [5], [2, 2, 1, 2, 0]]}, "texts, finite numbers or counts"),
+        ({"indices": ["<f8", [5], [0.5, 2, 1, 2, 0]]}, "parts of a sparse table"),
+        ({"data": ["<f8", [4], [1.0, 2.0, 1.0, 3.0]]}, None),
+        ({"data": ["<f8", [5], [1.0, 2.0, 1.0, 3.0, 0.0]]}, "texts, finite numbers or counts"),
+        ({"data": ["<f8", [5], [1.0, 2.0, 1.0, 3.0, -1.0]]}, "texts, finite numbers or counts"),
+        ({"data": ["<f8", [5], [1.0, 2.0, 1.0, 3.0, {"float": "inf"}]]}, "finite numbers"),
+        ({"data": "x"}, None),
     ],
 )
 def test_damaged_sparse_tables(tmp_path, change, why) -> None:
-    file = tmp_path / "i.gz"
-    save_inputs(file, counts_in_memory())
-    content = json.loads(gzip.decompress(file.read_bytes()))
-    content["attributes"]["attributes"] |= change
-    file.write_bytes(gzip.compress(json.dumps(content).encode()))
-    with pytest.raises(ModelFileError, match=f"found a damaged file.*{why}") as error:
-        load_inputs(file)
+    file = tmp_path / "i.mm"
+    save(FitInputs.of(counts_in_memory()), file)
+
+    def swap(held: dict[str, Any]) -> None:
+        ((_, table),) = held["items"]["Items"]["columns"]["dict"]
+        for name, value in change.items():
+            table["csr_array"][name] = value if name == "shape" else {"array": value}
+
+    edited(file, swap)
+    with pytest.raises(ModelFileError, match=why) as error:
+        load(file)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["shape", "indptr", "indices", "data"])
-def test_sparse_tables_without_an_array_are_damaged(tmp_path, name) -> None:
-    file = tmp_path / "i.gz"
-    save_inputs(file, counts_in_memory())
-    content = json.loads(gzip.decompress(file.read_bytes()))
-    del content["attributes"]["attributes"][name]
-    file.write_bytes(gzip.compress(json.dumps(content).encode()))
-    with pytest.raises(ModelFileError, match="found a damaged file"):
-        load_inputs(file)
 
 
 def test_several_files_of_one_graph(world, tmp_path, write) -> None:
@@ -372,8 +408,8 @@ def test_long_ways_into_a_graph_of_parts(write, tmp_path) -> None:
     items = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\n"))
     edges = write("e.csv", "source,target,length\na,b,1\nc,d,1\n")
     joined = join(items, [parse_edges(str(edges))], defaults=False)
-    save_inputs(tmp_path / "i.gz", joined)
-    inputs = load_inputs(tmp_path / "i.gz")
+    save(FitInputs.of(joined), tmp_path / "i.mm")
+    inputs = load(tmp_path / "i.mm")
     more = write("more.csv", "source,target,length\ng,a,100\n")
     new = write("new.csv", "id,x\ng,1\nh,2\n")
     found, _ = read_new_items(inputs, new, edges=[parse_edges(f"e={more}")])
@@ -383,8 +419,8 @@ def test_long_ways_into_a_graph_of_parts(write, tmp_path) -> None:
 
 def test_ids_may_stand_anywhere(write, tmp_path) -> None:
     items = read_items(write("items.csv", "group,code,x\nA,a,1\nA,b,2\nB,c,3\n"), id="code")
-    save_inputs(tmp_path / "i.gz", join(items))
-    inputs = load_inputs(tmp_path / "i.gz")
+    save(FitInputs.of(join(items)), tmp_path / "i.mm")
+    inputs = load(tmp_path / "i.mm")
     new, _ = read_new_items(inputs, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
     assert new.items.ids == ("p", "q")
 
@@ -393,17 +429,17 @@ def test_ids_alone_will_do_beside_a_matrix(write, tmp_path) -> None:
     items = write("items.csv", "id,class\na,x\nb,y\nc,x\n")
     far = write("far.csv", "id,a,b,c\na,0,2,1\nb,2,0,2\nc,1,2,0\n")
     joined = join(read_items(items, label="class"), [parse_matrix(str(far))])
-    save_inputs(tmp_path / "inputs", joined)
-    inputs = load_inputs(tmp_path / "inputs")
+    save(FitInputs.of(joined), tmp_path / "items.mm")
+    inputs = load(tmp_path / "items.mm")
     rows = parse_matrix(str(write("rows.csv", "id,a,b,c\nd,1,2,1\n")))  # the only one it can be
     new, _ = read_new_items(inputs, write("new.csv", "id\nd\n"), matrices=[rows])
     assert new.items.ids == ("d",)
     assert new.rows["far"].tolist() == [[1.0, 2.0, 1.0]]
     write("items.csv", "id,class,size\na,x,1\nb,y,2\nc,x,3\n")
     joined = join(read_items(items, label="class"), [parse_matrix(str(far))])
-    save_inputs(tmp_path / "inputs", joined)
+    save(FitInputs.of(joined), tmp_path / "items.mm")
     with pytest.raises(TableFileError, match="found one column, 'id'"):
-        read_new_items(load_inputs(tmp_path / "inputs"), tmp_path / "new.csv", matrices=[rows])
+        read_new_items(load(tmp_path / "items.mm"), tmp_path / "new.csv", matrices=[rows])
 
 
 def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> None:
@@ -412,8 +448,11 @@ def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> Non
         SourceSpec("links", "paths", str(tmp_path / "rail.csv")),
         SourceSpec("rail", "paths", str(tmp_path / "links.csv")),
     ]
-    save_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
-    inputs = load_inputs(tmp_path / "i.gz")
+    save(
+        FitInputs.of(join(read_items(tmp_path / "items.csv"), specs, defaults=False)),
+        tmp_path / "i.mm",
+    )
+    inputs = load(tmp_path / "i.mm")
     more = parse_edges(f"links={tmp_path / 'new-links.csv'}")
     found, _ = read_new_items(inputs, tmp_path / "new.csv", edges=[more])
     assert list(found.edges) == [str(tmp_path / "rail.csv")]

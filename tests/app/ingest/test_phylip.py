@@ -133,7 +133,6 @@ def test_rows_of_one_item(tmp_path):
 
 
 EITHER = {
-    "2\nab\ncdefghijkl12 5\n": (("ab", "cdefghijkl12"), 5),
     "2\nAlpha 1\nBeta 2    0.3\n": (("Alpha 1", "Beta 2"), 0.3),
     "2\nAlphabetic0.0\nBetamaxima5 0.0\n": (("Alphabetic", "Betamaxima"), 5),
     "2\nAlpha 0\nBeta 2    0\n": (("Alpha", "Beta"), 2),
@@ -141,13 +140,19 @@ EITHER = {
 
 
 @pytest.mark.parametrize("text", EITHER)
-def test_a_name_ends_at_the_first_blank_unless_the_diagonal_says_otherwise(text, tmp_path):
+def test_a_zero_diagonal_says_where_names_end(text, tmp_path):
     names, distance = EITHER[text]
     found = read(tmp_path, text)
     assert (found.items, found.values[0, 1]) == (names, distance)
 
 
 WRONG = {
+    "2\nab\ncdefghijkl12 5\n": (  # a distance of 5, or of 12 with 5 replicates
+        "one way only, found names 'ab', 'cdefghijkl12' or 'ab', 'cdefghijkl' with other distances"
+    ),
+    "2\nabcdefghij 0 4\nabc 82     0\n": (  # a square, or an upper triangle and 'abc 82'
+        "one way only, found names 'abcdefghij', 'abc' or 'abcdefghij', 'abc 82'"
+    ),
     "3\nHomo sapie0.0 1.5 2\nPan panisc1.5 0\nGorilla   2 1 0\n": (
         "expected 3 distances of 'Pan panisc', item 2 of 3, found 2"
     ),
@@ -156,10 +161,10 @@ WRONG = {
         ", line 2: expected 2 distances of 'a', or an integer after each as its replicate count"
     ),
     "3\nMus       0 1.5 2\nRhinolophus1.5 0 0.25\nPan       2 0.25 0\n": (
-        ", line 3: the name runs into the first number ('Rhinolophus1.5'); put a space between them"
+        ", line 3, column 2: expected a number, found 's1.5'"
     ),
     "3\nMus_musculus 0 1.5 2\nPan_paniscus 1.5 0 1\nRhinolophus2.5e-1 1 0\n": (
-        ", line 4: the name runs into the first number ('Rhinolophus2.5e-1'); put a space between"
+        ", line 4: expected 3 distances of 'Rhinolophus2.5e-1', item 3 of 3, found 2; is there a"
     ),
     "2\nGCA_000123.1 0 1.5\nGCA_000124.1 x 0\n": ", line 3, column 2: expected a number, found 'x'",
     "0\n": "expected at least one item",

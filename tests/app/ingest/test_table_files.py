@@ -164,7 +164,7 @@ def test_workbooks(tmp_path: Path) -> None:
             ("7", "0.5", "2024-05-31", "2024-05-31 12:30:00"),
             ("b", "#REF!", "", ""),
         )
-        assert table.remark == "the first of 2 sheets, 'Things'"
+        assert table.origin.remark == "the first of 2 sheets, 'Things'"
         assert table.where(2, "size").endswith("row 5, column 'size'")
     packed = tmp_path / "t.xlsx.gz"
     packed.write_bytes(gzip.compress((tmp_path / "t.xlsx").read_bytes()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import tomllib
@@ -15,6 +14,7 @@ from metricmix import InputError
 from metricmix.app.cli import main
 from metricmix.app.pipeline.config import read_config, source_of, source_value
 from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.storage.container import ModelFile
 
 
 def run(*words):
@@ -54,11 +54,10 @@ def test_a_fit_by_its_file_is_the_same(here, tmp_path) -> None:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     inputs = []
     for name in "ab":
-        inputs.append(
-            json.loads(gzip.decompress((tmp_path / name / "inputs.json.gz").read_bytes()))
-        )
-        for column in inputs[-1]["columns"]:
-            del column["why"]  # "as stated" in the second
+        with open(tmp_path / name / "items.mm", "rb") as stream:
+            inputs.append(ModelFile(stream).content["FitInputs"]["inputs"])
+        for column in inputs[-1]["columns"]["tuple"]:
+            del column["Column"]["why"]  # "as stated" in the second
     assert inputs[0] == inputs[1]
 
 

@@ -57,7 +57,7 @@ def table(file):
 def test_the_folder(fitted) -> None:
     folder, outcome, _ = fitted
     names = {
-        *("model.mm", "inputs.json.gz", "predictions.csv", "weights.csv", "metric.npy"),
+        *("model.mm", "items.mm", "predictions.csv", "weights.csv", "metric.npy"),
         *("report.html", "run.json"),
     }
     assert {file.name for file in folder.iterdir()} == names == set(outcome.files)
@@ -142,7 +142,7 @@ def test_the_same_seed_gives_the_same_files(fitted, shop, tmp_path) -> None:
     folder, _, _ = fitted
     asked = settings(shop)
     fit_files(plan_files(asked), asked, tmp_path / "again")
-    for name in ("predictions.csv", "weights.csv", "inputs.json.gz"):
+    for name in ("predictions.csv", "weights.csv", "items.mm"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
@@ -161,7 +161,7 @@ def test_only_files_of_an_earlier_run_are_replaced(shop, tmp_path) -> None:
     assert json.loads((out / "run.json").read_text())["found"]["accuracy"] is None
 
 
-@pytest.mark.parametrize("fails", ["save", "save_inputs", "write_csv"])
+@pytest.mark.parametrize("fails", ["save", "write_csv"])
 def test_a_failure_leaves_nothing(shop, tmp_path, monkeypatch, fails) -> None:
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")

@@ -269,7 +269,7 @@ def fit(
     them with reasons.
 
     The folder contains model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
-    run.json and inputs.json.gz, which predict needs. If the command fails, no file is written.
+    run.json and items.mm, which predict needs. If the command fails, no file is written.
 
     Exit code 0: written; 2: error, nothing was written; 130: interrupted.
     """

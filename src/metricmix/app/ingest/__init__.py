@@ -1,11 +1,10 @@
 """User files, joined on item id: item tables, edge lists and matrices become a stack of sources."""
 
 from metricmix.app.ingest.edge_list import read_edge_file
-from metricmix.app.ingest.given_files import join, plan
-from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.given_files import join, plan, read_new_items
 from metricmix.app.ingest.matrices import read_matrix, write_matrix
-from metricmix.app.ingest.new_items import load_inputs, read_new_items, save_inputs
 from metricmix.app.ingest.source_text import parse_edges, parse_matrix, parse_source
+from metricmix.app.ingest.table_files import read_items
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.matching import SourceReport
 from metricmix.dissimilarity.plan import JoinedData, JoinReport, Plan
@@ -34,7 +33,6 @@ __all__ = [
     "encode",
     "infer_columns",
     "join",
-    "load_inputs",
     "parse_edges",
     "parse_matrix",
     "parse_source",
@@ -43,6 +41,5 @@ __all__ = [
     "read_items",
     "read_matrix",
     "read_new_items",
-    "save_inputs",
     "write_matrix",
 ]

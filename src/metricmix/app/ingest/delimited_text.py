@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 from metricmix.exceptions import TableFileError, array_file_errors
+from metricmix.items.items import Origin
 from metricmix.memory import check_room
 
 __all__ = [
@@ -158,24 +159,19 @@ def iterate_rows(source: Path, file: TextIO, delimiter: str) -> Iterator[tuple[i
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of stripped cells: rows of equal width, and the number of each in its file.
+    """A table of stripped cells: rows of equal width, the header among them, and where each was."""
 
-    `unit` is what `numbers` count: lines of a text, rows of a Parquet file. `decimal_commas` states
-    that commas do not delimit cells, so that 3,5 may be a number. `remark` says what was chosen in
-    reading it, if the file could have been meant otherwise.
-    """
-
-    source: Path
     rows: tuple[tuple[str, ...], ...]
-    numbers: tuple[int, ...]
-    unit: str = "line"
-    decimal_commas: bool = False
-    remark: str = ""
+    origin: Origin
+
+    @property
+    def source(self) -> Path:
+        """The file."""
+        return Path(self.origin.source)
 
     def where(self, row: int, column: str | None = None) -> str:
         """Return the file, the line and the column, for the beginning of an error message."""
-        at = f"{self.source}, {self.unit} {self.numbers[row]}"
-        return at if column is None else f"{at}, column {column!r}"
+        return self.origin.where(row, column)
 
 
 def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> TextTable:
@@ -219,4 +215,4 @@ def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> 
     if not rows:
         raise TableFileError(f"{source}: expected a table, found an empty file")
     remark = "read as Windows-1252, since it is not UTF-8" * (file.encoding == "cp1252")
-    return TextTable(source, tuple(rows), tuple(numbers), "line", delimiter != ",", remark)
+    return TextTable(tuple(rows), Origin(source, tuple(numbers), "line", delimiter != ",", remark))

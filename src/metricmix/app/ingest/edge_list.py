@@ -195,7 +195,7 @@ def read_edge_table(
     pairs = [list(map(number_of.__getitem__, cells)) for cells in (first, second)]
     weights = None
     if rest and weight != "ignore":
-        commas = table.decimal_commas and any("," in cell for cell in rest[0])
+        commas = table.origin.decimal_commas and any("," in cell for cell in rest[0])
         sign = "," if commas else "."
         weights = _parse_weights(rest[0], lambda k: table.where(k + has_header), sign)
     return Relation(
@@ -206,7 +206,7 @@ def read_edge_table(
         weights,
         "weight" if weight_column is not None else weight_name,
         unused=unused,
-        header=tuple(table.rows[0][k] for k in recognised if table.numbers[0]),
+        header=tuple(table.rows[0][k] for k in recognised if table.origin.numbers[0]),
     )
 
 
@@ -216,7 +216,7 @@ def _recognised_ends(table: TextTable, items: set[str]) -> tuple[int, ...]:
     JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do.
     """
     first, rest = table.rows[0], table.rows[1:]
-    width, is_named = len(first), table.numbers[0] == 0
+    width, is_named = len(first), table.origin.numbers[0] == 0
     if width < 2 or (not is_named and any(cell in items for cell in first)):
         return ()
     hits = np.array([[cell in items for cell in row] for row in rest], bool).reshape(-1, width)

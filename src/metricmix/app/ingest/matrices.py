@@ -196,16 +196,13 @@ def read_cross_matrix(
                     f"{file}: expected a {what} for each of {len(ids)} items, found none for "
                     f"{len(missing)} of them, such as {quoted(missing)}"
                 )
-        signs = ",." if table.decimal_commas else "."
-        values = np.empty(shape)
-        for i, j in np.ndindex(shape):
-            k = row_of[rows[i]]
-            cell = table.rows[k][column_of[columns[j]]]
-            values[i, j] = parse_cell(cell, signs)
-            if not np.isfinite(values[i, j]):
-                raise MatrixFileError(
-                    f"{table.where(k, columns[j])}: expected a number, found {cell[:40]!r}"
-                )
+        signs = ",." if table.origin.decimal_commas else "."
+        order = [column_of[item] for item in columns]
+        chosen = [[table.rows[row_of[item]][k] for k in order] for item in rows]
+        values = np.array([[parse_cell(cell, signs) for cell in row] for row in chosen])
+        for i, j in np.argwhere(~np.isfinite(values))[:1].tolist():
+            where = table.where(row_of[rows[i]], columns[j])
+            raise MatrixFileError(f"{where}: expected a number, found {chosen[i][j][:40]!r}")
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         i, j = np.argwhere(bad)[0].tolist()

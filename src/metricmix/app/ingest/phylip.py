@@ -6,13 +6,13 @@ followed by its number of replicates (PHYLIP's option S), 0 where it is unknown.
 distances in each row tells these apart.
 
 A name ends at the first blank (relaxed), or takes ten characters (strict), which may hold blanks
-and need no separator behind them. If both make the file a matrix, these decide, in this order:
-different names, a zero diagonal in the file, no other diagonal in the file, relaxed before strict.
+and need no separator behind them. Of all variants that fit, those with different names and a zero
+diagonal in the file count first, then those without a diagonal. If they differ in a name or a
+distance, the file is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -24,6 +24,7 @@ import numpy as np
 from metricmix.app.ingest.delimited_text import open_text
 from metricmix.app.ingest.matrix_text import NumberParser, check_size
 from metricmix.exceptions import MatrixFileError, TableFileError
+from metricmix.items.cells import quoted
 from metricmix.items.number_formats import is_text, parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.typing import Floats
@@ -36,8 +37,6 @@ __all__ = [
     "write_phylip",
 ]
 
-RUNS_INTO_NUMBER = re.compile(r"[^\d.]\d*\.\d+(?:[eE][-+]?\d+)?$")
-"""The end of a word that is a text with a decimal number right behind it."""
 NAME_LENGTH = 10
 """Characters of a name in strict PHYLIP."""
 PARTS = (("square", True), ("lower", False), ("lower", True), ("upper", False), ("upper", True))
@@ -132,7 +131,7 @@ def read_phylip(source: Path) -> Matrix:
     Raises
     ------
     MatrixFileError, TableFileError
-        If no variant does.
+        If no variant does, or several do and give different matrices.
     """
     file = open_text(source)
     lines = [(k, line.rstrip()) for k, line in enumerate(file, 1) if line.strip()]
@@ -146,7 +145,7 @@ def read_phylip(source: Path) -> Matrix:
         raise MatrixFileError(f"{source}: expected at least one item, found an empty matrix")
     lines = lines[1:]
     check_size(source, min(n, len(lines) + 1))
-    best, found = (False, False, False), None
+    best, found = (False, False, False), list[Matrix]()
     errors: dict[int, TableFileError] = {}
     for strict, replicates, (part, diagonal) in product((False, True), (False, True), PARTS):
         variant = PhylipVariant(strict, part, diagonal, replicates)
@@ -161,13 +160,22 @@ def read_phylip(source: Path) -> Matrix:
             continue
         is_zero = not np.nan_to_num(np.diagonal(reading.values)).any()
         order = len(set(reading.items or ())) == n, diagonal and is_zero, is_zero
-        if found is None or order > best:
-            best, found = order, reading
-        if all(best):
-            break
-    if found is None:
+        if order > best:
+            best, found = order, []
+        if order == best:
+            found.append(reading)
+    if not found:
         raise explain_misfit(source, n, lines, errors)
-    return found
+    first = found[0]
+    for other in found[1:]:
+        same = np.array_equal(first.values, other.values, equal_nan=True)
+        if first.items != other.items or not same:
+            raise MatrixFileError(
+                f"{source}: expected a file that can be read in one way only, found names "
+                f"{quoted(first.items or ())} or {quoted(other.items or ())} with other distances; "
+                "put a blank behind each name and none into it, or write csv"
+            )
+    return first
 
 
 def explain_misfit(
@@ -187,7 +195,9 @@ def explain_misfit(
             lengths.append(len(words))
         else:
             lengths[-1] += len(line.split())
-    if len(rows) != n and not errors:
+    if errors:
+        return errors[max(errors)]
+    if len(rows) != n:
         return MatrixFileError(
             f"{source}: expected {n} items, as its first line says, found {len(rows)}"
         )
@@ -195,18 +205,11 @@ def explain_misfit(
     fitting = (variant for variant in variants if variant.row_length(0, n) == lengths[0])
     intended = next(fitting, PhylipVariant(strict))
     expected = [intended.row_length(k, n) for k in range(len(rows))]
-    at = next((k for k in range(len(rows)) if lengths[k] != expected[k]), -1)
+    at = next((k for k in range(n) if lengths[k] != expected[k]), -1)
     number, name = rows[at]
-    if at >= 0 and lengths[at] == expected[at] - 1 and RUNS_INTO_NUMBER.search(name):
-        return TableFileError(
-            f"{source}, line {number}: the name runs into the first number ({name!r}); put a space "
-            "between them"
-        )
-    if errors:
-        return errors[max(errors)]
     return MatrixFileError(
         f"{source}, line {number}: expected {expected[at]} distances of {name!r}, item "
-        f"{at % n + 1} of {n}, found {lengths[at]}"
+        f"{at % n + 1} of {n}, found {lengths[at]}; is there a space behind the name?"
     )
 
 

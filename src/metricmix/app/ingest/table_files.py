@@ -1,14 +1,16 @@
-"""Tables in files of any format, as text cells: delimited text, JSON, Excel, Parquet; gzip."""
+"""Tables in files of any format, and their items: delimited text, JSON, Excel, Parquet; gzip."""
 
 from __future__ import annotations
 
 import importlib
 import io
 import json
+import math
 import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -23,9 +25,179 @@ from metricmix.app.ingest.delimited_text import (
     read_delimited,
     suffix_of,
 )
-from metricmix.exceptions import MissingPackageError, TableFileError
+from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing
+from metricmix.items.items import BY_ROW, Items, Origin, check_class_labels
+from metricmix.items.number_formats import parse_cell
 
-__all__ = ["read_json", "read_parquet", "read_table", "read_workbook"]
+__all__ = [
+    "items_from_table",
+    "read_items",
+    "read_json",
+    "read_parquet",
+    "read_table",
+    "read_workbook",
+]
+
+ROWS_FROM = {BY_ROW: None, "row0": 0, "row1": 1}
+"""The number of the first row, where it is stated; else 1, or 0 if edge files count from 0."""
+
+
+def read_items(
+    path: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    missing: Sequence[str] = (),
+) -> Items:
+    r"""Read an item table: one row per item, below a row of column names.
+
+    Parameters
+    ----------
+    path : path
+        See :func:`~metricmix.app.ingest.table_files.read_table` for the formats.
+    id : str, optional
+        The column of ids. Default: the first one. Only the first column may have no name; if it is
+        not the column of ids, it is left out. ``"row"``, unless a column is called so, numbers the
+        items instead: 1 is the first one, whatever its line (0 if edge files count from 0,
+        :func:`numbered_like`). ``"row0"`` and ``"row1"`` state the first number.
+    label : str, optional
+        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, or is
+        an error of a spreadsheet such as #REF!, is an unlabelled item. All other columns are
+        attributes.
+    missing : sequence of str
+        More texts that stand for missing values in labels and attributes, such as ``"-999"``;
+        equal numbers do, too (``-999.0``).
+
+    Raises
+    ------
+    TableFileError
+        If it cannot be read; an id is missing or occurs twice; all labels are empty, or look
+        continuous: fractions among them, and nearly all distinct. It says in which line.
+    InputError
+        If there is no such column.
+    MissingPackageError
+        If pyarrow (for Parquet) or openpyxl (for Excel) is needed, and not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
+    >>> _ = file.write_text("town,coast,people\nAa,yes,300\nBo,,41\n")
+    >>> table = read_items(file, label="coast")
+    >>> table.ids, table.labels, table.columns
+    (('Aa', 'Bo'), ('yes', ''), {'people': ('300', '41')})
+    """
+    return items_from_table(read_table(path), id=id, label=label, missing=missing)
+
+
+def items_from_table(
+    table: TextTable,
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    need_labels: bool = True,
+    first_row: int = 1,
+    missing: Sequence[str] = (),
+) -> Items:
+    """Return the items of a table; `need_labels` states that labels are required for learning.
+
+    See :func:`read_items`. Row numbers begin with `first_row`.
+    """
+    header = table.rows[0]
+    seen: set[str] = set()
+    for k, name in enumerate(header):
+        if not name and k > 0:  # the first may be an index without a name
+            raise TableFileError(
+                f"{table.where(0)}: expected a name for every column, found none for column "
+                f"{k + 1}; if this line is an item, add a header line above it"
+            )
+        if name in seen:
+            raise TableFileError(
+                f"{table.where(0)}: expected every column once, found {name!r} twice; rename one, "
+                "or if this line is an item, add a header line above it"
+            )
+        seen.add(name)
+    columns = dict(zip(header, zip(*table.rows[1:], strict=True), strict=False))
+    if not columns:
+        raise TableFileError(
+            f"{table.source}: expected at least one item under its header, found none"
+        )
+    by_row = id in ROWS_FROM and id not in header
+    id_column = None if by_row else header[0] if id is None else id
+    for argument, column in (("id", id_column), ("label", label)):
+        if column is not None and column not in header:
+            raise InputError(
+                argument=argument,
+                expected=f"a column of {table.source}, {did_you_mean(header, column)}",
+            )
+    stated = ROWS_FROM[str(id)] if by_row else None
+    if id_column is None:
+        start = first_row if stated is None else stated
+        ids = tuple(str(start + k) for k in range(len(table.rows) - 1))
+    else:
+        ids = columns.pop(id_column)
+        _check_ids(table, ids, id_column)
+    columns.pop("", None)  # an index without a name, as pandas writes it, is no attribute
+    missing = tuple(missing)
+    if missing:
+        columns = {name: without(cells, missing) for name, cells in columns.items()}
+    origin = replace(table.origin, numbers=table.origin.numbers[1:])
+    about: Any = {
+        "origin": origin,
+        "id_column": id_column,
+        "label_column": label,
+        "first_row": stated,
+        "missing": missing,
+    }
+    if label is None:
+        return Items(ids, columns, **about)
+    if label == id_column:
+        raise InputError(
+            argument="label", expected="another column than that of the ids", found=f"{label!r}"
+        )
+    labels = tuple(
+        "" if is_missing(cell) or cell in SPREADSHEET_ERRORS else cell
+        for cell in columns.pop(label)
+    )
+    if need_labels:
+        check_class_labels(origin, labels, label)
+    return Items(ids, columns, labels, **about)
+
+
+def without(cells: Iterable[str], missing: Sequence[str]) -> tuple[str, ...]:
+    """Return cells with those empty that say one of `missing`, or the same number.
+
+    >>> without(["3", "-999.0", "unknown"], ["-999", "unknown"])
+    ('3', '', '')
+    """
+    texts = {text.strip() for text in missing}
+    numbers = {x for text in texts if not math.isinf(x := parse_cell(text))}
+    empty = {cell for cell in set(cells) if cell in texts or parse_cell(cell) in numbers}
+    return tuple("" if cell in empty else cell for cell in cells)
+
+
+def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:
+    """Raise TableFileError unless every item has an id of its own."""
+    remedy = (
+        f"pass --id {BY_ROW} to number the items 1 to {len(ids)} (edge files then refer to these "
+        "numbers)"
+    )
+    row_of: dict[str, int] = {}
+    for k, item in enumerate(ids, 1):
+        if not item:
+            raise TableFileError(
+                f"{table.where(k, column)}: expected an id, found an empty cell; fill it in, name "
+                f"another column of ids, or {remedy}"
+            )
+        if item in row_of:
+            raise TableFileError(
+                f"{table.source}, {table.origin.unit}s {table.origin.numbers[row_of[item]]} and "
+                f"{table.origin.numbers[k]}, column {column!r}: expected every id once, found "
+                f"{item!r} twice; remove one, name another column of ids, or {remedy}"
+            )
+        row_of[item] = k
+
 
 JSON_BEGINS = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(\{\s*[\"}]|\[\s*[\[{\"\]])")
 """How JSON begins, after a byte order mark and without the zeros of UTF-16."""
@@ -66,16 +238,20 @@ def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> Text
     source = Path(path)
     suffix, content = suffix_of(source), read_bytes(source)
     head = content[:1024]
-    if suffix == ".parquet" or head.startswith(b"PAR1"):
-        return read_parquet(source, content)
-    if suffix in (".xlsx", ".xlsm") or head.startswith(b"PK\x03\x04"):
-        return read_workbook(source, content)
     for beginning, what, remedy in OTHER_FORMATS:
         if re.match(beginning, head):
             raise TableFileError(f"{source}: expected a table, found {what}; {remedy}")
-    if suffix in (".json", ".ndjson", ".jsonl") or JSON_BEGINS.match(head.replace(b"\0", b"")):
-        return read_json(source, content)
-    return read_delimited(source, content, ids_alone=ids_alone)
+    if suffix == ".parquet" or head.startswith(b"PAR1"):
+        table = read_parquet(source, content)
+    elif suffix in (".xlsx", ".xlsm") or head.startswith(b"PK\x03\x04"):
+        table = read_workbook(source, content)
+    elif suffix in (".json", ".ndjson", ".jsonl") or JSON_BEGINS.match(head.replace(b"\0", b"")):
+        table = read_json(source, content)
+    else:
+        table = read_delimited(source, content, ids_alone=ids_alone)
+    if not any(table.rows[:1]):
+        raise TableFileError(f"{source}: expected a table, found no columns")
+    return table
 
 
 def _text_of(value: Any) -> str:
@@ -130,7 +306,7 @@ def read_json(source: Path, content: bytes) -> TextTable:
             ) from None
     header = tuple(dict.fromkeys(name for record in cells for name in record))
     rows = [tuple(record.get(name, "") for name in header) for record in cells]
-    return _checked_table(source, [header, *rows], [0, *numbers], unit)
+    return TextTable((header, *rows), Origin(source, (0, *numbers), unit))
 
 
 def _parse_json(text: str) -> Any:
@@ -209,8 +385,8 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
     remark = f"the first of {n_sheets} sheets, {sheet.title!r}" if n_sheets > 1 else ""
     columns = [column for column in zip_longest(*rows, fillvalue="") if any(column)]
     filled = [(k, row) for k, row in enumerate(zip(*columns, strict=True), 1) if any(row)]
-    numbers, cells = [k for k, _ in filled], [row for _, row in filled]
-    return _checked_table(source, cells, numbers, "row", remark)
+    numbers, cells = tuple(k for k, _ in filled), tuple(row for _, row in filled)
+    return TextTable(cells, Origin(source, numbers, remark=remark))
 
 
 def read_parquet(source: Path, content: bytes) -> TextTable:
@@ -230,8 +406,8 @@ def read_parquet(source: Path, content: bytes) -> TextTable:
     except (ValueError, OverflowError, OSError) as error:
         reason = " ".join(str(error).split())
         raise TableFileError(f"{source}: expected a Parquet file, but {reason[:80]}") from None
-    rows = [tuple(names), *zip(*columns, strict=True)]
-    return _checked_table(source, rows, range(len(rows)), "row")
+    rows = (tuple(names), *zip(*columns, strict=True))
+    return TextTable(rows, Origin(source, tuple(range(len(rows)))))
 
 
 def _import(package: str, source: Path, need: str) -> Any:
@@ -242,16 +418,3 @@ def _import(package: str, source: Path, need: str) -> Any:
         raise MissingPackageError(
             f"{source}: {need}: pip install 'metricmix[tables]', or save the table as CSV (UTF-8)"
         ) from None
-
-
-def _checked_table(
-    source: Path,
-    rows: Sequence[tuple[str, ...]],
-    numbers: Sequence[int],
-    unit: str,
-    remark: str = "",
-) -> TextTable:
-    """Return rows of cells as a table; TableFileError without columns."""
-    if not (rows and rows[0]):
-        raise TableFileError(f"{source}: expected a table, found no columns")
-    return TextTable(source, tuple(rows), tuple(numbers), unit, remark=remark)

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from metricmix.app.ingest.given_files import with_files
-from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.source_text import parse_source
-from metricmix.app.ingest.table_files import read_table
+from metricmix.app.ingest.table_files import items_from_table, read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.dissimilarity.specs import KINDS, SourceSpec

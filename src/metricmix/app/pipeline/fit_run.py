@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.page.fit_page import run_page
 from metricmix.app.page.html import write_page
 from metricmix.app.pipeline.config import FitSettings, resolved
 from metricmix.app.pipeline.run_folder import (
     FILES,
-    INPUTS,
+    ITEMS,
     METRIC,
     MODEL,
     PREDICTIONS,
@@ -42,6 +41,7 @@ from metricmix.dissimilarity.value_storage import ValueStorage
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import fit_plan
+from metricmix.fitting.new_items import FitInputs
 from metricmix.fitting.outcome import FitOutcome, json_values
 from metricmix.fitting.progress import OnProgress, StepProgress
 from metricmix.labels import class_numbers
@@ -127,7 +127,7 @@ def write_run(
                 write_page(folder / REPORT, run_page(outcome, command, report))
         with progress.step("writing"):
             save(model, folder / MODEL)
-            save_inputs(folder / INPUTS, gathered)
+            save(FitInputs.of(gathered), folder / ITEMS)
             write_csv(folder / PREDICTIONS, prediction_rows(outcome))
             write_csv(folder / WEIGHTS, weight_rows(outcome.weights))
             if isinstance(settings, FitSettings) and settings.keep_metric:

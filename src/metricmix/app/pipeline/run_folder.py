@@ -5,7 +5,7 @@ It is the model, and what its items are compared by; the other files are for rea
 ::
 
     model.mm          the classifier or regressor with its sources, for metricmix.load
-    inputs.json.gz    the cells and edges that new items are compared with
+    items.mm          the cells and edges that new items are compared with
     predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers;
                       for a numeric target id, target, given, predicted, nearest, distance
     weights.csv       source, weight, its interval, share of resamples with its sign, its scale
@@ -28,7 +28,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metricmix.app.ingest.new_items import load_inputs
 from metricmix.app.page.content import page_content
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.values import PageContent
@@ -45,13 +44,13 @@ from metricmix.storage.models import load
 __all__ = ["FILES", "RUN_FORMAT", "RunFolder", "end_checksum", "is_run", "open_run"]
 
 
-MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
+MODEL, ITEMS, REPORT = "model.mm", "items.mm", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
 RUN_FORMAT = "metricmix-run"
-FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
+FILES = (MODEL, ITEMS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 END = 1 << 16
-"""Bytes at the end of a file that are compared with run.json: zip and gzip files have the checksums
-of their contents there."""
+"""Bytes at the end of a file that are compared with run.json: files of models have the checksums of
+their contents there."""
 
 
 # -- opening -------------------------------------------------------------------------------------
@@ -76,11 +75,18 @@ class RunFolder:
                 f"{self.source}: expected a folder that metricmix fit wrote, found a model file "
                 "alone, which does not contain the inputs of its sources"
             )
-        kept = load_inputs(self.folder / INPUTS)
+        file = self.folder / ITEMS
+        try:
+            kept = load(file)
+        except OSError as error:
+            raise ModelFileError(f"{file}: {error.strerror or error}") from None
+        if not isinstance(kept, FitInputs):
+            found = type(kept).__name__
+            raise ModelFileError(f"{file}: expected the inputs of a fit, found a {found}")
         names = tuple(source.spec.name for source in kept.sources)
         if names != self.model.stack_.names or list(kept.items.ids) != self.item_ids:
             raise MixedFilesError(
-                f"{self.folder / INPUTS}: expected the inputs of {MODEL} beside it, found those of "
+                f"{file}: expected the inputs of {MODEL} beside it, found those of "
                 "another fit; fit again"
             )
         return kept
@@ -122,12 +128,9 @@ class RunFolder:
                 )
 
     def check_one_run(self) -> None:
-        """Raise ModelFileError if the model and its inputs are files of different runs.
-
-        By the checksums in run.json; for a run without these, by sources and items.
-        """
-        if {MODEL, INPUTS} <= self.checksums.keys():
-            self.check_written(MODEL, INPUTS)
+        """Raise ModelFileError if the model and its items are files of different runs."""
+        if self.checksums:
+            self.check_written(MODEL, ITEMS)
         elif self.folder is not None:
             self.readable_inputs()
 

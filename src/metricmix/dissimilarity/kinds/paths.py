@@ -64,8 +64,8 @@ class PathSource(RelationSource):
         if self.links.edges.weights is not None and edges.weights is not None:
             weights = np.concatenate([self.links.edges.weights, edges.weights])
         ends = np.concatenate([self.links.edges.ends, edges.ends])
-        joined = replace(self.links.edges, ends=ends, weights=weights)
         total = self.n + len(new.items.ids)
+        joined = replace(self.links.edges, n_nodes=total, ends=ends, weights=weights)
         graph = graph_from_edges(joined, total, directed=True)
         return np.minimum(self._bounded(graph).pairs(self.n + x, j), self._farthest)
 

@@ -7,14 +7,14 @@ import pytest
 
 from metricmix import TableFileError
 from metricmix.app.ingest import (
-    load_inputs,
     parse_edges,
     parse_source,
     read_items,
     read_new_items,
-    save_inputs,
 )
 from metricmix.app.ingest.given_files import join, plan
+from metricmix.fitting.new_items import FitInputs
+from metricmix.storage.models import load, save
 
 THINGS = "source,target\na,T1\nb,T1\nb,T2\nc,T2\nc,T3\nd,T3\na,T2\n"
 ITEMS = "id,x\na,1\nb,2\nc,4\nd,5\n"
@@ -107,11 +107,26 @@ def test_mostly_memberships(items, write) -> None:
     file = write("m.csv", THINGS + "a,d\nT1,T2\n")
     found = plan(items, [parse_edges(str(file))])
     report = next(source for source in found.report.sources if source.name == "m")
-    assert (report.n_between, report.n_edges_left_out, report.n_edges) == (1, 1, 9)
+    assert (report.n_namesakes, report.n_edges_left_out, report.n_edges) == (1, 1, 8)
+    said = "1 group has the id of an item: a group like all of that column"
+    assert said in list(report.remarks())
     source = next(one for one in found.sources if one.spec.name == "m")
-    assert source.matrix()[0, 3] == 1.0  # {T1, T2, d} and {T3, a}
+    assert source.matrix()[0, 3] == 1.0  # {T1, T2, d} and {T3}
     with pytest.raises(TableFileError, match="found none among 7 nodes"):
         plan(items, [parse_edges(f"{write('m.csv', THINGS)}:graph")])
+
+
+def test_a_column_of_groups_holds_groups_alone(write) -> None:
+    """Groups that are called like items, in either column, are no items."""
+    items = read_items(write("t.csv", "id,x\n1,5\n2,7\n3,1\n4,2\n5,2\n"))
+    pairs = ["1,10", "2,10", "3,11", "4,11", "5,5", "4,5", "1,12"]
+    one = join(items, [parse_edges(str(write("m.csv", "\n".join(["source,target", *pairs]))))])
+    turned = [",".join(reversed(pair.split(","))) for pair in pairs]
+    two = join(items, [parse_edges(str(write("m2.csv", "\n".join(["source,target", *turned]))))])
+    shared = one.stack.source("m")
+    np.testing.assert_array_equal(shared, two.stack.source("m2"))
+    assert shared[3, 4] == 0.5  # {11, 5} and {5}
+    assert shared[0, 4] == 1.0
 
 
 def test_ids_that_are_written_otherwise_are_no_things(write) -> None:
@@ -142,12 +157,12 @@ def test_repeated_and_weighted_memberships(items, write) -> None:
 def test_new_items(items, write, tmp_path) -> None:
     """A new item with the things of an old one is at its place; unknown things are reported."""
     joined = join(items, [parse_edges(str(write("m.csv", THINGS)))])
-    save_inputs(tmp_path / "inputs.json.gz", joined)
-    inputs = load_inputs(tmp_path / "inputs.json.gz")
+    save(FitInputs.of(joined), tmp_path / "items.mm")
+    inputs = load(tmp_path / "items.mm")
     new = write("new.csv", "id,x\nn1,2\nn2,3\nn3,1\n")
     edges = write("new-m.csv", "source,target\nn1,T1\nn1,T2\nn2,T3\nn2,T9\nb,T3\n")
     data, (report,) = read_new_items(inputs, new, edges=[parse_edges(f"m={edges}")])
-    assert (report.n_edges, report.n_left_out, report.foreign) == (3, 2, ("T9", "b"))
+    assert (report.n_edges, report.n_unknown, report.n_others, report.unknown) == (3, 1, 1, ("T9",))
     assert report.n_without == 1
     rows = {source.spec.name: source.cross(data, None) for source in inputs.sources}
     for name in ("m", "m angle"):
