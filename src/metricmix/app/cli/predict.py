@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -505,10 +504,6 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                     time.sleep(0.2)
             if not quiet:
                 click.echo("stopped", err=True)
-            sys.stderr.flush()
-            # Nothing was written that could be incomplete. An orderly end of a thousand connections
-            # and of the interpreter takes seconds on a busy machine.
-            os._exit(0)
 
 
 def open_server(
