@@ -304,7 +304,7 @@ def fit(
                 print_json(plan_record(plan, storage))
             elif not quiet:
                 print_plan(plan, storage)
-                file = write_config or f"{stem_of(settings.table)}.toml"
+                file = shlex.quote(str(write_config or f"{stem_of(settings.table)}.toml"))
                 also = "" if write_config else f"add --write-config {file} to "
                 click.echo(f"{also}edit this choice: metricmix fit --config {file}")
             with report_errors():
@@ -564,7 +564,8 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
         click.echo(f"note: {note}")
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
     if "report.html" in outcome.files:
-        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+        explore = f"metricmix explore {shlex.quote(str(out))}"
+        click.echo(f"open {out / 'report.html'} in a browser, or: {explore}")
 
 
 def print_weights(outcome: FitOutcome) -> None:

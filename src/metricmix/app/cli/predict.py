@@ -108,7 +108,7 @@ def predict(
         from metricmix.app.pipeline import open_run, predict_new
         from metricmix.app.pipeline.fit_run import as_csv
         from metricmix.atomic import replacing
-        from metricmix.fitting.new_labels import label_rows, remarks_on_new
+        from metricmix.fitting.new_items import new_columns, remarks_on_new
 
         if out is not None and out.exists() and not force:
             raise CommandError(f"{out}: exists; pass --force to overwrite it")
@@ -121,7 +121,7 @@ def predict(
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
-            text = as_csv(label_rows(labels))
+            text = as_csv(new_columns(labels))
         if out is None:
             click.echo(text, nl=False)
         else:

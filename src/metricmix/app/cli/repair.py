@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import time
 import warnings
@@ -286,7 +287,7 @@ class Repair:
     def advice(self) -> str:
         """Why the run ended before --tol, and what to do."""
         again = (
-            f"pass --start {self.out} to continue from it"
+            f"pass --start {shlex.quote(str(self.out))} to continue from it"
             if self.checkpoint is None
             else "run the same command with --force to resume"
         )

@@ -58,8 +58,8 @@ DAMAGED = (
 # -- the inputs of a fit, as a file --------------------------------------------------------------
 
 
-def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
-    """Write what :func:`load_inputs` needs, whole or not at all."""
+def save_inputs(path: str | os.PathLike[str], joined: JoinedData, name: str = "") -> None:
+    """Write what :func:`load_inputs` needs, and the column of names, whole or not at all."""
     items = joined.items
     used = {
         column.name
@@ -83,7 +83,9 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "edges_per_item": joined.edges_per_item,
         "ids": items.ids,
         "attributes": {
-            name: stored_values(items.columns[name]) for name in items.columns if name in used
+            column: stored_values(values)
+            for column, values in items.columns.items()
+            if column in used or column == name
         },
         "dtypes": dict(items.dtypes),
         "columns": [asdict(column) for column in joined.columns if column.name in used],

@@ -3,7 +3,7 @@
 from metricmix.app.pipeline.config import FitSettings, plan_files
 from metricmix.app.pipeline.fit_run import fit_files
 from metricmix.app.pipeline.run_folder import RunFolder, open_run
-from metricmix.fitting.new_labels import NewLabel, predict_new
+from metricmix.fitting.new_items import NewLabel, predict_new
 from metricmix.fitting.outcome import FitOutcome
 
 __all__ = [

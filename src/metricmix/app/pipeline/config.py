@@ -31,8 +31,7 @@ from metricmix.atomic import replacing
 from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
-from metricmix.fitting.options import FitRequest
-from metricmix.fitting.plan import plan_items
+from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class FitSettings(FitRequest):
     missing : tuple of str
         Texts that stand for missing values, besides the usual ones.
 
-    The others are those of :class:`~metricmix.fitting.options.FitRequest`.
+    The others are those of :class:`~metricmix.fitting.plan.FitRequest`.
     """
 
     table: str
