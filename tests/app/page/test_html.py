@@ -26,7 +26,7 @@ from metricmix.app.page import (
     page_paths,
     write_page,
 )
-from metricmix.app.page.html import item_ids, quantise, to_float32
+from metricmix.app.page.html import page_items, quantise, to_float32
 from metricmix.exceptions import InputError
 from metricmix.paths.geodesic import geodesic_stack
 from reference.models import signed_classifier
@@ -113,7 +113,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert tuple(data["about"]) == HOSTILE[::-1]
         assert data["weights"][0]["about"] == HOSTILE[0]
         assert [tuple(fact) for fact in data["facts"]] == list(facts)
-        assert item_ids(text) == list(HOSTILE)
+        assert page_items(text)[0] == list(HOSTILE)
         assert not set("<>&") & set(tags.scripts[0])
         assert [tag for tag, _ in tags.tags].count("script") == scripts
         assert "img" not in [tag for tag, _ in tags.tags]
@@ -135,7 +135,7 @@ def test_pages_nested_without_end_are_none(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     deep = text.replace('"ids":', '"deep":' + "[" * 10**6 + '"ids":', 1)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        item_ids(deep)
+        page_items(deep)
 
 
 def test_scripts_write_no_markup(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_only_pages_become_live(text: str) -> None:
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
         as_live(text)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        item_ids(text)
+        page_items(text)
 
 
 def test_equal_data_give_equal_files(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ class Example:
     Attributes
     ----------
     kind : "detour", "shortcut", "source", "misfit" or "nearest"
-        As :mod:`metricmix.app.page.example` describes them.
+        As :mod:`metricmix.app.page.page_paths` describes them.
     items : pair of item numbers
     nearer : float
         Of a detour or a source: the share of pairs that are farther apart in the learned metric.

@@ -53,8 +53,6 @@ FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds", "on
 ON_THE_COMMAND_LINE = {"n_splits": "folds", "n_bootstrap": "bootstrap", "keep_metric": "metric"}
 """What settings are called there, if not as in :class:`FitSettings`."""
 TOP = ("table", "label", "id", "kinds", "sources", "settings")
-REMOVED = {"within": "values are now stored by sizes, not by expected times"}
-"""Settings that files of earlier versions have, and why they were removed."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -280,12 +278,6 @@ def read_config(
         found["defaults"] = False
     names, types = setting_names(), get_type_hints(FitSettings)
     given = section(file, content, "settings")
-    for name in REMOVED.keys() & given.keys():
-        raise InputError(
-            f"was removed: {REMOVED[name]}",
-            argument=f"{file}, settings.{name}",
-            remedy="delete the line; edges_per_item and dense state how they are stored",
-        )
     check_keys(file, given, tuple(names), "settings.")
     for name, value in given.items():
         if types[names[name]] == tuple[str, ...]:
