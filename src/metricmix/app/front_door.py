@@ -177,9 +177,10 @@ def load(
 
     Notes
     -----
-    Of a loaded result, `outcome` is None, and `items` are the ids and the columns that the sources
-    use. Over sparse edges, explanations of given labels keep the supervised sources of the fit, and
-    those of two items do not say what these predict.
+    Of a loaded result, `outcome` is None, `items` are the ids and the columns that the sources use,
+    and numbers in `predictions` are rounded as in predictions.csv. Over sparse edges, explanations
+    of given labels keep the supervised sources of the fit, and those of two items do not say what
+    these predict.
     """
     if not os.path.isdir(path):
         return load_model(path, sources=sources, functions=functions, verify=verify)

@@ -337,19 +337,3 @@ def test_quantised_values_are_near(sign: float) -> None:
         np.abs(again - values) <= 1.01 * np.sqrt(np.abs(values * scale)) / 65535.0 + 1e-10
     ).all()
     assert quantise(np.zeros(3))[1] == 0.0
-
-
-def test_arrays_of_other_items_are_refused() -> None:
-    items = PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
-    with pytest.raises(InputError, match=r"expected coordinates \(1, 2\), got \(3, 2\)"):
-        PageContent("t", items, (View("mixture", np.zeros((3, 2))),), ())
-
-
-def test_items_are_checked_before_anything_is_computed() -> None:
-    with pytest.raises(InputError, match=r"items.labels: expected 1 values, one per id, got 2"):
-        PageItems(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
-    with pytest.raises(InputError, match=r"items.about: expected 1 values, one per id, got 2"):
-        PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool), ("b", "c"))
-    n = 65536
-    with pytest.raises(InputError, match="items: expected at most 65535 for one page, got 65536"):
-        PageItems(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline import FitSettings
     from metricmix.atomic import Reservation
 
-__all__ = ["fit", "fit_settings"]
+__all__ = ["fit"]
 
 
 OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
@@ -294,7 +293,7 @@ def fit(
     began = time.perf_counter()
     with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.config import plan_record
+        from metricmix.app.pipeline.config import plan_record, settings_of_options
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -304,7 +303,8 @@ def fit(
                 raise click.UsageError("Missing argument 'TABLE'.")
             if stated["label"] is None:
                 raise click.UsageError("Missing option '--label'.")
-            settings = fit_settings(table, stated)
+            with report_errors():
+                settings = settings_of_options(table, stated)
         out = out or Path(f"{stem_of(settings.table)}-metric")
         if write_config is not None and write_config.exists() and not force:
             raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
@@ -373,36 +373,6 @@ def settings_of_file(
     values = {**stated, "table": str(table)}
     with report_errors(config):
         return read_config(config, {name: values[name] for name in given})
-
-
-def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
-    """Return the settings that the options state."""
-    from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
-    from metricmix.app.ingest.source_text import with_distinct_names
-    from metricmix.app.pipeline import FitSettings
-
-    kinds = {}
-    for text in stated["kind"]:
-        column, _, kind = text.rpartition("=")
-        if not (column and kind):
-            raise CommandError(f"--kind: expected COLUMN=KIND, such as zip=category, got {text!r}")
-        kinds[column] = kind
-    parsers: dict[str, Callable[[str], Any]] = {
-        "source": parse_source,
-        "edges": parse_edges,
-        "matrix": parse_matrix,
-    }
-    with report_errors():
-        specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
-        named = {field.name for field in fields(FitSettings)} & stated.keys()
-        settings = {name: stated[name] for name in named - {"table"}}
-        return FitSettings(
-            str(table),
-            sources=with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
-            defaults=not specs["source"],
-            kinds=kinds,
-            **settings,
-        )
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def parse_source(text: str) -> SourceSpec:
         try:
             check_metric_name(kind)
         except InputError as error:
-            close = difflib.get_close_matches(kind.casefold(), named, n=1)
+            close = difflib.get_close_matches(kind.casefold(), named, n=1, cutoff=0.75)
             other = error.remedy if error.remedy.startswith("did you mean") else ""
             raise InputError(
                 argument=f"source {name!r}",

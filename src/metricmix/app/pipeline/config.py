@@ -1,4 +1,4 @@
-"""What to fit, to which files; as TOML, ``metricmix fit --write-config`` and ``--config``.
+"""What to fit, to which files: by options, or as TOML (``--write-config`` and ``--config``).
 
 ====================  ============================================================================
 ``table``, ``label``  the table of items, and its column of labels
@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from metricmix.app.ingest.given_files import with_files
 from metricmix.app.ingest.item_table import items_from_table
-from metricmix.app.ingest.source_text import parse_source
+from metricmix.app.ingest.source_text import (
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    with_distinct_names,
+)
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.plan import JoinedData, Plan
@@ -44,6 +49,7 @@ __all__ = [
     "plan_record",
     "read_config",
     "resolved",
+    "settings_of_options",
     "write_config",
 ]
 
@@ -64,8 +70,8 @@ class FitSettings(FitRequest):
     ----------
     table, label, id : str
         The table of items, its column of labels, and that of ids (default: the first).
-    keep_metric, report : bool
-        Whether to write all distances, and the page.
+    keep_metric : bool
+        Whether to write all distances.
     missing : tuple of str
         Texts that stand for missing values, besides the usual ones.
 
@@ -75,7 +81,6 @@ class FitSettings(FitRequest):
     table: str
     label: str
     id: str | None = None
-    report: bool = field(default=True, kw_only=True)
     keep_metric: bool = field(default=False, kw_only=True)
     missing: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -83,6 +88,30 @@ class FitSettings(FitRequest):
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
         return (self.table, *(spec.file for spec in self.sources if spec.file))
+
+
+def settings_of_options(table: str | os.PathLike[str], stated: Mapping[str, Any]) -> FitSettings:
+    """Return the settings that the options of ``metricmix fit`` state, by name of the option."""
+    kinds = {}
+    for text in stated["kind"]:
+        column, _, kind = text.rpartition("=")
+        if not (column and kind):
+            raise InputError(
+                argument="--kind",
+                expected="COLUMN=KIND, such as zip=category",
+                found=f"{text!r}",
+            )
+        kinds[column] = kind
+    parsers = {"edges": parse_edges, "matrix": parse_matrix, "source": parse_source}
+    sources = [parse(text) for name, parse in parsers.items() for text in stated[name]]
+    named = {field.name for field in fields(FitSettings)} & stated.keys() - {"table"}
+    return FitSettings(
+        str(table),
+        sources=with_distinct_names(sources),
+        defaults=not stated["source"],
+        kinds=kinds,
+        **{name: stated[name] for name in named},
+    )
 
 
 def plan_files(settings: FitSettings) -> Plan:
@@ -144,14 +173,18 @@ def setting_names() -> dict[str, str]:
     return {ON_THE_COMMAND_LINE.get(name, name): name for name in names}
 
 
+def moved(file: str, *, of: Path | str = "", to: Path | str = "") -> str:
+    """Return the path of a file `of` a folder, as seen from another one; absolute ones stay."""
+    return file if os.path.isabs(file) else os.path.relpath(Path(of) / file, to or ".")
+
+
 # -- writing -------------------------------------------------------------------------------------
 
 
 def write_config(path: str | os.PathLike[str], plan: Plan, settings: FitSettings) -> None:
     """Write the settings of a fit, all defaults filled in, whole or not at all."""
-    text = config_text(plan, settings, Path(path).parent)
     try:
-        content = text.encode()
+        content = config_text(plan, settings, Path(path).parent).encode()
     except UnicodeEncodeError:
         raise InputError(
             "a name is not valid Unicode and cannot be written as TOML", argument=path
@@ -166,7 +199,7 @@ def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
     lines = [
         f"# {report.n_items:,} items, {report.n_labelled:,} with a label. Edit, and run: metricmix "
         "fit --config FILE",
-        f"table = {quote(relative(whole.table, folder))}",
+        f"table = {quote(moved(whole.table, to=folder))}",
         f"label = {quote(whole.label)}",
         f"id = {quote(str(whole.id))}",
         "",
@@ -217,15 +250,10 @@ def key(name: str) -> str:
     return name if BARE.fullmatch(name) else quote(name)
 
 
-def relative(file: str, folder: Path) -> str:
-    """Return the path of a file, seen from a folder; absolute ones stay."""
-    return file if os.path.isabs(file) else os.path.relpath(file, folder)
-
-
 def source_value(spec: SourceSpec, folder: Path) -> str:
     """Return a source as ``--source`` takes it; as a table where names would be misread."""
     if spec.file is not None:
-        spec = replace(spec, file=relative(spec.file, folder))
+        spec = replace(spec, file=moved(spec.file, to=folder))
     text = str(replace(spec, name="x")).removeprefix("x=")
     try:
         same = replace(parse_source(f"x={text}"), name=spec.name) == spec
@@ -261,15 +289,13 @@ def read_config(
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"expected TOML, but: {error}", argument=file) from None
     check_keys(file, content, TOP)
-    for name in ("table", "label"):
-        if name not in content:
+    found: dict[str, Any] = {}
+    for name in ("table", "label", "id"):
+        if name in content:
+            found[name] = text_of(file, name, content[name])
+        elif name != "id":
             raise InputError(argument=file, expected=f'a line {name} = "...", found none')
-    found: dict[str, Any] = {
-        name: text_of(file, name, content[name])
-        for name in ("table", "label", "id")
-        if name in content
-    }
-    found["table"] = from_here(found["table"], file.parent)
+    found["table"] = moved(found["table"], of=file.parent)
     kinds = section(file, content, "kinds")
     found["kinds"] = {name: text_of(file, f"kinds.{name}", kind) for name, kind in kinds.items()}
     if "sources" in content:
@@ -323,11 +349,6 @@ def text_of(file: Path, name: str, value: Any) -> str:
     return value
 
 
-def from_here(name: str, folder: Path) -> str:
-    """Return the path of a file that is given as seen from a folder; absolute ones stay."""
-    return name if os.path.isabs(name) else os.path.relpath(folder / name)
-
-
 def source_of(file: Path, name: str, value: Any) -> SourceSpec:
     """Return a source, given as ``--source`` takes it or as a table."""
     where = f"{file}, sources.{name}"
@@ -348,4 +369,4 @@ def source_of(file: Path, name: str, value: Any) -> SourceSpec:
         raise InputError(message, argument=where) from None
     except TypeError as error:
         raise InputError(str(error), argument=where) from None
-    return spec if spec.file is None else replace(spec, file=from_here(spec.file, file.parent))
+    return spec if spec.file is None else replace(spec, file=moved(spec.file, of=file.parent))
