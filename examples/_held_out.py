@@ -29,8 +29,9 @@ sys.path.append(str(ROOT))
 
 import metricmix as mm  # noqa: E402
 from benchmarks.packaged_data import Data, baselines  # noqa: E402
-from metricmix.app.cli.fit import fit, fit_settings  # noqa: E402
+from metricmix.app.cli.fit import fit  # noqa: E402
 from metricmix.app.pipeline import FitOutcome, fit_files, plan_files  # noqa: E402
+from metricmix.app.pipeline.config import settings_of_options  # noqa: E402
 from metricmix.datasets.example_files import EXAMPLES  # noqa: E402
 
 REAL = ("articles", "diabetes", "digits", "karate")
@@ -83,7 +84,7 @@ class Trial:
         self.table.assign(**{self.label: cells}).to_csv(self.file, index=False)
         words = [*self.options, "--bootstrap", "0", "--no-report"]
         stated = fit.make_context("fit", words).params
-        settings = fit_settings(self.file, stated)
+        settings = settings_of_options(self.file, stated)
         return fit_files(plan_files(settings), settings, self.folder / "run")
 
     def predictions(self, kept: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -46,7 +46,6 @@ LAYERS = [
     "app.pipeline",
     "app.fit_result",
     "app.front_door",
-    "app.connections",
     "app.server",
     "paper",
     "app.demo",

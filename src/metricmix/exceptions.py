@@ -28,8 +28,11 @@ Every message is one sentence: whose argument, what was expected, what was found
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +59,8 @@ __all__ = [
     "TooLargeError",
     "UnreachableWarning",
     "array_file_errors",
+    "errors_of_arguments",
+    "in_python",
     "is_interruption",
     "warn_caller",
 ]
@@ -213,6 +218,56 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+IN_PYTHON = {
+    r"^(.+): (expected symmetric.*; )add :directed to its name, or symmetrise it .*": (
+        r"\1: \2pass directed=['\1'], or symmetrise it"
+    ),
+    r"^(.+): (.*; )add :directed if": r"\1: \2pass directed=['\1'] if",
+    r"--kind ('?)(.+?)=([\w/-]+)\1": r"kinds={'\2': '\3'}",
+    r"--id ('?)(.+?)\1(?=[,;)\s]|$)": r"id='\2'",
+    r"--missing (\S+)": r"data.replace(\1, np.nan)",
+    r"--single-labels (\w+)": r"single_labels='\1'",
+    r"--target number": "target=",
+    r"--matrix ('?)(.+?)\1=FILE": r"matrices={'\2': rows}",
+    r"--source NAME=\S+": "sources=[...]",
+    r"--edges-per-item( (?=\d))?": "edges_per_item=",
+    r"--dense\b": "dense=True",
+    r"--(geodesic|only|edges|tune)\b": r"\1=",
+}
+"""Options of the command line in messages, and what they are in Python."""
+
+
+def in_python(text: str, words: Mapping[str, str] = IN_PYTHON) -> str:
+    """Return a message with the options of the command line as arguments of Python.
+
+    >>> in_python("most are numbers (--kind 'net size=number' treats that as missing)")
+    "most are numbers (kinds={'net size': 'number'} treats that as missing)"
+    """
+    for option, argument in words.items():
+        text = re.sub(option, argument, text)
+    return text
+
+
+@contextmanager
+def errors_of_arguments(
+    words: Mapping[str, str] = IN_PYTHON, arguments: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Raise errors about files and options as errors about arguments.
+
+    `words` are patterns of messages, and what they are in Python; `arguments` say what else the
+    subject of a message is called.
+    """
+    try:
+        yield
+    except (FileError, InputError) as error:
+        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
+        text = in_python(str(error), words)
+        subject, colon, problem = text.partition(": ")
+        if not colon:
+            raise kind(text) from None
+        raise kind(problem, argument=(arguments or {}).get(subject, subject)) from None
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from metricmix.app.cli import main
 from metricmix.app.page.fit_page import run_page
 from metricmix.app.pipeline import open_run
 
+pytestmark = pytest.mark.filterwarnings("ignore:(met|cites|edges). 1 edge dropped:UserWarning")
 N = 48
 
 
@@ -161,6 +162,18 @@ def metricmix(*arguments: Any) -> str:
     return done.output
 
 
+def as_written(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return predictions with the digits that predictions.csv has."""
+    formats = {"confidence": ".4f", "distance": ".6g", "predicted": ".10g", "target": ".10g"}
+    digits = {name: form for name, form in formats.items() if name in predictions}
+    return predictions.assign(
+        **{
+            name: predictions[name].map(lambda x, form=form: float(format(x, form)))
+            for name, form in digits.items()
+        }
+    )
+
+
 def write(data: Data, folder: Path) -> list[Any]:
     """Write a data set to files; return the arguments of ``metricmix fit``."""
     data.frame.to_csv(folder / "items.csv", index=False)
@@ -195,7 +208,7 @@ def test_both_doors_agree_to_the_bit(name: str, tmp_path: Path) -> None:
     told = pd.read_csv(tmp_path / "run" / "predictions.csv", index_col="id")
     for column in told.columns:
         if told[column].dtype.kind == "f" and column != "prefers":
-            np.testing.assert_array_equal(result.predictions[column], told[column])
+            np.testing.assert_array_equal(as_written(result.predictions)[column], told[column])
     np.testing.assert_array_equal(ours.transduction_, theirs.transduction_)
     np.testing.assert_array_equal(ours.learned_.answers, theirs.learned_.answers)
     if name != "numeric target":
@@ -471,7 +484,9 @@ def test_what_was_dropped_is_reported_and_nothing_is_overwritten(tmp_path: Path)
     towns = pd.DataFrame({"town": list("abcdefgh"), "x": [1, 2, 1, 2, 9, 8, 9, 8]})
     towns["land"] = ["low", "low", None, None, "high", "high", None, None]
     roads = [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("a", "nowhere")]
-    result = mm.fit(towns, label="land", edges={"roads": roads}, evaluate=False)
+    with pytest.warns(UserWarning, match=r"^roads: 1 edge dropped: .* such as nowhere$") as caught:
+        result = mm.fit(towns, label="land", edges={"roads": roads}, evaluate=False)
+    assert next(str(one.message) for one in caught) in result.remarks
     assert any("1 edge dropped" in line and "nowhere" in line for line in result.remarks)
     assert ".remarks" in repr(result)
     result.save(tmp_path / "run", page=False)
@@ -562,7 +577,9 @@ def test_a_loaded_result_is_the_one_that_was_saved(name: str, tmp_path: Path) ->
     result = mm.fit(data.frame, id="id", **data.arguments)
     again = mm.load(result.save(tmp_path / "saved"))
     assert isinstance(again, mm.FitResult)
-    pd.testing.assert_frame_equal(again.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(
+        again.predictions, as_written(result.predictions), check_exact=True
+    )
     pd.testing.assert_series_equal(again.weights, result.weights, check_exact=True)
     pd.testing.assert_frame_equal(again.scoreboard, result.scoreboard, check_exact=True)
     np.testing.assert_array_equal(np.asarray(again.metric), np.asarray(result.metric))
@@ -588,7 +605,9 @@ def test_loading_what_the_command_line_wrote(tmp_path: Path) -> None:
     metricmix("fit", *write(data, tmp_path), "--bootstrap", 0, "-o", tmp_path / "run")
     loaded = mm.load(tmp_path / "run")
     result = mm.fit(data.frame, id="id", **data.arguments)
-    pd.testing.assert_frame_equal(loaded.predictions, result.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(
+        loaded.predictions, as_written(result.predictions), check_exact=True
+    )
     pd.testing.assert_frame_equal(loaded.scoreboard, result.scoreboard, check_exact=True)
     new, edges = new_things()
     named = {"met": edges.head(2)}
@@ -647,7 +666,7 @@ def test_sparse_tables_are_saved_with_the_result(tmp_path: Path, options: dict[s
     held = again.items.columns["attributes"]
     assert held.shape == counts.shape
     assert (held != counts).nnz == 0
-    pd.testing.assert_frame_equal(again.predictions, result.predictions)
+    pd.testing.assert_frame_equal(again.predictions, as_written(result.predictions))
     new, true = sparse_counts(9, seed=5)
     found = again.predict(new)
     pd.testing.assert_frame_equal(found, result.predict(new))

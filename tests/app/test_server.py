@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.connections import connection_limit
 from metricmix.app.page import page_content, page_html
 from metricmix.app.server import PageServer, is_loopback
 from metricmix.exceptions import InputError
@@ -197,7 +196,7 @@ def test_ending_leaves_no_thread_and_no_port(model: Any, html: str) -> None:
 def test_a_client_that_does_not_read_does_not_delay_the_end(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.connections.SEND_TIMEOUT", None)  # no other way to end
+    monkeypatch.setattr("metricmix.app.server.SEND_TIMEOUT", 3600.0)  # no other way to end
 
     def serve() -> None:
         with PageServer(model, html + " " * 50_000_000) as server:
@@ -223,9 +222,9 @@ def converse(server: PageServer, sent: bytes, *, half_close: bool = False) -> by
         return b"".join(iter(lambda: client.recv(65536), b""))
 
 
-def test_hundreds_of_requests_at_once_are_all_answered(server: PageServer) -> None:
+def test_more_requests_than_threads_are_all_answered(server: PageServer) -> None:
     request = f"GET /path/0/1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
-    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(150)]
     for client in clients:
         client.settimeout(60)
         client.sendall(request)
@@ -238,8 +237,8 @@ def test_hundreds_of_requests_at_once_are_all_answered(server: PageServer) -> No
 def test_slow_clients_make_room_for_others(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.connections.MAX_CONNECTIONS", 5)
-    monkeypatch.setattr("metricmix.app.connections.PARTIAL_PATIENCE", 0.05)
+    monkeypatch.setattr("metricmix.app.server.MAX_CONNECTIONS", 5)
+    monkeypatch.setattr("metricmix.app.server.REQUEST_TIMEOUT", 0.05)
     with PageServer(model, html) as server:
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
         for client in silent:
@@ -253,7 +252,7 @@ def test_slow_clients_make_room_for_others(
 def test_a_request_has_to_arrive_in_time_however_it_trickles(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.connections.REQUEST_TIMEOUT", 0.2)
+    monkeypatch.setattr("metricmix.app.server.REQUEST_TIMEOUT", 0.2)
     with (
         PageServer(model, html) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=20) as client,
@@ -274,7 +273,7 @@ def test_a_request_has_to_arrive_in_time_however_it_trickles(
     [
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
         (b"GET / HTTP/1.1\r\nX: " + b"y" * 1_000_000 + b"\r\n\r\n", 431),
-        (b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\n\r\n", 414),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\n\r\n", 505),
         (b"POST / HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000, 501),
@@ -299,7 +298,7 @@ def test_half_closed_connections_are_answered(server: PageServer) -> None:
 def test_a_long_computation_does_not_delay_the_end(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.connections.STOPPING", 0.01)
+    monkeypatch.setattr("metricmix.app.server.STOPPING", 0.01)
     begun, finish = threading.Event(), threading.Event()
 
     def compute(*_: object) -> dict[str, Any]:
@@ -318,16 +317,24 @@ def test_a_long_computation_does_not_delay_the_end(
     client.close()
 
 
-@pytest.mark.parametrize("kind", ["path", "chain"])
-def test_one_thread_computes_all_paths(
-    kind: str, server: PageServer, monkeypatch: pytest.MonkeyPatch
+def test_paths_are_computed_one_at_a_time(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    free, seen = threading.Lock(), []
+
     def compute(*_: object) -> dict[str, Any]:
-        return {"nodes": [], "thread": threading.current_thread().name}
+        seen.append(free.acquire(blocking=False))
+        time.sleep(0.01)
+        free.release()
+        return {"nodes": []}
 
     monkeypatch.setattr("metricmix.app.server.path_record", compute)
-    _, body = ask(server, f"/{kind}/0/1")
-    assert json.loads(body)["thread"] == "page server paths"
+    asking = [threading.Thread(target=ask, args=(server, "/path/0/1")) for _ in range(10)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert seen == [True] * 10
 
 
 def test_an_unexpected_error_concerns_one_request_only(
@@ -340,13 +347,6 @@ def test_an_unexpected_error_concerns_one_request_only(
     assert json.loads(body) == {"error": "the path cannot be computed"}
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert ask(server, "/path/0/1")[0].status == 200
-
-
-def test_open_files_limit_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    for soft, expected in ((256, 128), (1 << 20, 1000), (resource.RLIM_INFINITY, 1000), (1, 1)):
-        monkeypatch.setattr(resource, "getrlimit", lambda kind, soft=soft: (soft, soft))
-        assert connection_limit() == expected
 
 
 def test_a_taken_port_is_an_error(server: PageServer, model: Any, html: str) -> None:

@@ -58,7 +58,10 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     "numbers for ids": (lambda: ids(np.arange(N), Y), "20 ids are not in the stack"),
     "repeated ids": (lambda: ids(["i0", "i0", "i1"], [0, 0, 1]), "X: expected each item once"),
     "features for ids": (lambda: ids(X, Y), r"X: expected one item id per row, got shape \(20, 3"),
-    "NaN in features": (lambda: classifier().fit(with_hole(X, np.nan), Y), "Input X contains NaN"),
+    "NaN in features": (
+        lambda: classifier().fit(with_hole(X, np.nan), Y),
+        "X: expected numbers, got NaN; fill in missing values, or use",
+    ),
     "infinity in features": (
         lambda: classifier().fit(with_hole(X, np.inf), Y),
         "Input X contains infinity",
@@ -78,7 +81,10 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: precomputed(np.moveaxis(np.asarray(STACK), -1, 0)),
         r"expected an \(n, n, R\) array, got shape \(2, 20, 20\)",
     ),
-    "NaN among dissimilarities": (lambda: precomputed(with_hole(M, np.nan)), "contains NaN"),
+    "NaN among dissimilarities": (
+        lambda: precomputed(with_hole(M, np.nan)),
+        "X: expected finite dissimilarities, got NaN; metricmix.MetricRepair fills",
+    ),
     "one item": (lambda: precomputed(STACK[np.ix_([0], [0])]), "X: expected at least two items"),
     # y
     "no y": (lambda: classifier().fit(X, None), "requires y to be passed"),

@@ -198,3 +198,4 @@ def test_memberships_name_what_is_shared(tmp_path: Path) -> None:
     weights = [float(name.startswith("events")) for name in found.stack.names]
     phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
     assert phrases.sentence(0, 1) == "both with ball, tea in events"
+    assert phrases.sentence(0, 3) == "no group in common in events"

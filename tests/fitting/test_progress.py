@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metricmix.dissimilarity.value_storage import ValueStorage
-from metricmix.fitting.options import FitRequest
-from metricmix.fitting.progress import StepProgress
+from metricmix.fitting.plan import FitRequest, StepProgress
 
 
 @pytest.mark.parametrize(

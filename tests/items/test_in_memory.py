@@ -425,7 +425,8 @@ def test_what_does_not_match_is_dropped_and_reported() -> None:
     graph = networkx.Graph([edge for edge in ring if "i5" not in edge])
     graph.add_edges_from([("i5", "i5"), ("i0", "elsewhere")])
     graph.add_nodes_from(["i5", "alone"])
-    result = mm.fit(frame, "kind", edges={"ring": graph}, evaluate=False)
+    with pytest.warns(UserWarning, match="^ring: 1 edge dropped: 2 ids are not in the table"):
+        result = mm.fit(frame, "kind", edges={"ring": graph}, evaluate=False)
     report = next(one for one in result.outcome.gathered.report.sources if one.name == "ring")
     assert (report.n_foreign, set(report.foreign)) == (2, {"elsewhere", "alone"})
     assert (report.missing, report.n_loops, report.n_edges_left_out) == (("i5",), 1, 1)

@@ -98,6 +98,11 @@ def test_a_training_set_that_an_objective_refuses_is_named() -> None:
         refit(learned.whole, learned.task, plan)
 
 
+def test_a_wrong_parameter_is_named_by_itself() -> None:
+    with pytest.raises(mm.InputError, match=r"^rho: expected a number >= 0"):
+        CLASSES(rho=-1).fit(X, KNOWN)
+
+
 def weights_and_labels(learned: Learned, plan: RefitPlan) -> tuple[Any, int]:
     return learned.mixture.weights, len(plan.known.items)
 

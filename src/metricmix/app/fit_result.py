@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ from metricmix.app.page import page_html, write_page
 from metricmix.app.page.fit_page import run_page
 from metricmix.app.pipeline.fit_run import (
     check_output_folder,
-    prediction_rows,
+    prediction_columns,
     reserved_folder,
     write_run,
 )
@@ -26,9 +24,15 @@ from metricmix.atomic import replacing
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.estimators.predictor import MixturePredictor
-from metricmix.exceptions import FileError, InputError, ModelFileError, TooLargeError, warn_caller
+from metricmix.exceptions import (
+    InputError,
+    ModelFileError,
+    errors_of_arguments,
+    in_python,
+    warn_caller,
+)
 from metricmix.fitting.new_items import FitInputs, attach_new
-from metricmix.fitting.new_labels import predict_new, remarks_on_new
+from metricmix.fitting.new_labels import new_columns, predict_new, remarks_on_new
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.items.cells import did_you_mean
@@ -44,45 +48,10 @@ from metricmix.validation import as_float_array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Connection", "FitResult", "errors_of_arguments"]
+__all__ = ["Connection", "FitResult"]
 
-OPTIONS = {
-    r"^(.+): (expected symmetric.*; )add :directed to its name, or symmetrise it .*": (
-        r"\1: \2pass directed=['\1'], or symmetrise it"
-    ),
-    r"^(.+): (.*; )add :directed if": r"\1: \2pass directed=['\1'] if",
-    r"--kind (\S+)=([\w/-]+)": r"kinds={'\1': '\2'}",
-    r"--id (\S+?)(?=[,;)\s]|$)": r"id='\1'",
-    r"--missing (\S+)": r"data.replace(\1, np.nan)",
-    r"--single-labels (\w+)": r"single_labels='\1'",
-    r"--target number": "target=",
-    r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
-    r"--source NAME=\S+": "sources=[...]",
-    r"--edges-per-item( (?=\d))?": "edges_per_item=",
-    r"--(dense|geodesic|only|edges)\b": r"\1=",
-}
-"""Options of the command line in messages, and what they are in Python."""
-
-
-@contextmanager
-def errors_of_arguments() -> Iterator[None]:
-    """Raise errors about files and options as errors about arguments."""
-    try:
-        yield
-    except (FileError, InputError) as error:
-        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
-        raise kind(in_python(str(error))) from None
-
-
-def in_python(text: str) -> str:
-    """Return a message with the options of the command line as arguments of Python.
-
-    >>> in_python("most are numbers (--kind size=number treats that as missing)")
-    "most are numbers (kinds={'size': 'number'} treats that as missing)"
-    """
-    for option, argument in OPTIONS.items():
-        text = re.sub(option, argument, text)
-    return text
+NUMBERS = {"confidence", "distance", "predicted", "target"}
+"""Columns of numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,8 +66,8 @@ class FitResult:
         What new items are compared with.
     found : dict
         What was found, as in run.json.
-    rows : list of lists of str
-        The header and the rows of predictions.csv.
+    columns : dict of lists
+        The columns of `predictions`.
     outcome : FitOutcome, optional
         Everything in detail: `comparison`, `findings`, `notes`; None for a loaded result.
     run : RunFolder, optional
@@ -108,28 +77,33 @@ class FitResult:
     estimator: MixturePredictor
     inputs: FitInputs
     found: dict[str, Any]
-    rows: list[list[str]]
+    columns: dict[str, list[Any]]
     outcome: FitOutcome | None = None
     run: RunFolder | None = None
 
     @classmethod
     def of_outcome(cls, outcome: FitOutcome) -> FitResult:
         """Return the result of a fit."""
-        rows = [[str(cell) for cell in row] for row in prediction_rows(outcome)]
-        inputs = FitInputs.of(outcome.gathered)
-        return cls(outcome.model, inputs, outcome.to_record(), rows, outcome)
+        inputs, columns = FitInputs.of(outcome.gathered), prediction_columns(outcome)
+        return cls(outcome.model, inputs, outcome.to_record(), columns, outcome)
 
     @classmethod
     def of_folder(cls, run: RunFolder) -> FitResult:
         """Return the result that a folder holds; ModelFileError if it is damaged."""
-        inputs, rows = run.inputs(), run.prediction_rows()
+        inputs, (header, *rows) = run.inputs(), run.prediction_rows()
         if not {"weights", "headline", "remarks", "label_type"} <= run.found.keys():
             raise ModelFileError(f"{run.source}: expected the record of a run in run.json")
         for source, held in zip(inputs.sources, run.model.learned_.whole.sources, strict=True):
             fresh = source.supervised
             if isinstance(held, SupervisedSource) and isinstance(fresh, SupervisedSource):
                 held.predictor = fresh.predictor  # explanations of given labels learn without them
-        return cls(run.model, inputs, run.found, rows, run=run)
+        columns: dict[str, list[Any]] = {
+            name: [row[k] for row in rows] for k, name in enumerate(header)
+        }
+        columns["given"] = [text == "yes" for text in columns["given"]]
+        for name in NUMBERS & columns.keys():
+            columns[name] = [float(text or "nan") for text in columns[name]]
+        return cls(run.model, inputs, run.found, columns, run=run)
 
     @cached_property
     def model(self) -> MixturePredictor:
@@ -163,14 +137,11 @@ class FitResult:
         it) and ``prefers`` (the class that other labels predict, where it is not the given one,
         else ``""``); for numbers ``target``, ``given``, ``predicted``, ``nearest`` and
         ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
+        Of a loaded result, numbers are rounded as in predictions.csv.
         """
         import pandas as pd
 
-        header, *rows = self.rows
-        frame = pd.DataFrame(rows, columns=header).set_index("id")
-        frame["given"] = frame["given"] == "yes"
-        for name in frame.columns.intersection(["confidence", "distance", "predicted", "target"]):
-            frame[name] = pd.to_numeric(frame[name])
+        frame = pd.DataFrame(self.columns).set_index("id")
         if self.found["label_type"]:
             frame["label"] = self.as_given(frame["label"].tolist())
             other = (frame["prefers"] != "").to_numpy()
@@ -269,14 +240,8 @@ class FitResult:
         with errors_of_arguments():
             data, reports = attach_new(inputs, items, relations, rows.items())
             found = list(predict_new(model, inputs, data))
-        frame = pd.DataFrame(
-            [(one.label, one.confidence, one.nearest, one.distance) for one in found],
-            columns=["label", "confidence", "nearest", "distance"],
-            index=index,
-        )
-        if model.is_numeric:
-            frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
-        elif self.found["label_type"]:
+        frame = pd.DataFrame(new_columns(found), index=index).drop(columns="id")
+        if self.found["label_type"]:
             frame["label"] = self.as_given(frame["label"].tolist())
         remarks = remarks_on_new(model, inputs, data, reports)
         frame.attrs["remarks"] = tuple(map(in_python, remarks))
@@ -317,8 +282,7 @@ class FitResult:
             )
         with reserved_folder(folder) as reservation:
             if self.outcome is not None:
-                settings = replace(self.outcome.settings, report=page)
-                write_run(replace(self.outcome, settings=settings), reservation)
+                write_run(self.outcome, reservation, page=page)
             elif self.run is not None:
                 with reservation.replacing() as new:
                     self.run.copy_to(new, page=page)

@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from metricmix.app.fit_result import FitResult, errors_of_arguments
+from metricmix.app.fit_result import FitResult
 from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.pipeline.run_folder import open_run
 from metricmix.dissimilarity.default_sources import stated_specs
 from metricmix.dissimilarity.specs import SourceSpec
-from metricmix.exceptions import InputError
+from metricmix.exceptions import InputError, errors_of_arguments, in_python, warn_caller
 from metricmix.fitting.fit_items import fit_plan
-from metricmix.fitting.options import FitRequest
-from metricmix.fitting.plan import plan_items
-from metricmix.fitting.progress import StepProgress
+from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
@@ -63,7 +61,7 @@ def fit(
         given labels comes from the same refits either way, unless `n_splits` is stated.
     seed : int
     **options
-        The others of :class:`~metricmix.fitting.options.FitRequest`: `kinds`, `rule`, `rho`,
+        The others of :class:`~metricmix.fitting.plan.FitRequest`: `kinds`, `rule`, `rho`,
         `constraint`, `n_bootstrap` (0 unless stated), `n_splits`, `geodesic`, `edges_per_item`, ...
 
     Returns
@@ -74,6 +72,11 @@ def fit(
     ------
     InputError
         If something does not fit together; one sentence says what.
+
+    Warns
+    -----
+    UserWarning
+        If edges are dropped, since an id is unknown. What else was noticed is in `remarks`.
 
     Examples
     --------
@@ -121,10 +124,11 @@ def fit(
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
     with errors_of_arguments():
-        plan = plan_items(items, settings)
-        storage = settings.storage(plan)
-        progress = StepProgress(settings, storage)
-        return FitResult.of_outcome(fit_plan(plan, settings, progress, storage))
+        outcome = fit_plan(plan_items(items, settings), settings)
+    dropped = [in_python(line) for line in outcome.remarks_on_sources if " dropped: " in line]
+    if dropped:
+        warn_caller("; ".join(dropped), UserWarning)
+    return FitResult.of_outcome(outcome)
 
 
 def directed_names(items: Items, directed: bool | str | Sequence[str]) -> set[str]:
@@ -173,9 +177,10 @@ def load(
 
     Notes
     -----
-    Of a loaded result, `outcome` is None, and `items` are the ids and the columns that the sources
-    use. Over sparse edges, explanations of given labels keep the supervised sources of the fit, and
-    those of two items do not say what these predict.
+    Of a loaded result, `outcome` is None, `items` are the ids and the columns that the sources use,
+    and numbers in `predictions` are rounded as in predictions.csv. Over sparse edges, explanations
+    of given labels keep the supervised sources of the fit, and those of two items do not say what
+    these predict.
     """
     if not os.path.isdir(path):
         return load_model(path, sources=sources, functions=functions, verify=verify)

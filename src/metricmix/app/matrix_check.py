@@ -1,4 +1,4 @@
-"""Check the matrix in a file: is it a metric, and which items violate it most."""
+"""The matrix in a file: is it a metric, which items violate it most, what does a repair change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.exceptions import InputError
 from metricmix.items.relation import Matrix
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness import (
@@ -17,11 +18,19 @@ from metricmix.nearness import (
     violation_counts,
     worst_triangles,
 )
+from metricmix.nearness.reading import LARGEST
 from metricmix.paths.all_pairs import impute_missing
 from metricmix.typing import Floats
 from metricmix.validation import symmetrized
 
-__all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
+__all__ = [
+    "MatrixCheck",
+    "changes_between",
+    "check_matrix",
+    "check_repairable",
+    "fill_one_sided",
+    "symmetrise",
+]
 
 
 def fill_one_sided(matrix: Matrix) -> Matrix:
@@ -221,3 +230,81 @@ def typical_violation(D: Floats, tolerance: float) -> float:
         found.append(excess[excess > tolerance])
     violated = np.concatenate(found)
     return float(np.median(violated)) if len(violated) else 0.0
+
+
+# -- repairs ---------------------------------------------------------------------------------------
+
+
+def check_repairable(matrix: Matrix) -> None:
+    """Raise InputError, with the names of the items, for errors that a repair would only hide."""
+    from scipy.sparse.csgraph import connected_components
+
+    values = matrix.values
+    scale = float(np.nanmax(np.abs(values)))
+    if scale > LARGEST:
+        i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
+        raise InputError(
+            f"expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or use another unit",
+            argument="D",
+        )
+    unknown = np.isnan(values)
+    apart = np.where(unknown, 0.0, np.abs(values - values.T))
+    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
+    if apart[i, j] > max(1e-9, matrix.rounding) * scale:
+        raise InputError(
+            f"expected a symmetric matrix, found {values[i, j]:.6g} from "
+            f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
+            f"{matrix.name(i)}; pass --symmetrise mean, min or max",
+            argument="D",
+        )
+    diagonal = np.abs(np.diagonal(values))
+    i = int(diagonal.argmax())
+    if diagonal[i] > 1e-9 * scale:
+        raise InputError(
+            f"expected 0 from every item to itself, found {values[i, i]:.6g} for "
+            f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
+            "into dissimilarities first",
+            argument="D",
+        )
+    _, part = connected_components(~unknown)
+    if part.any():
+        i, j = 0, int(part.argmax())
+        raise InputError(
+            f"expected a path of known entries between any two items, found none between "
+            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups",
+            argument="D",
+        )
+    lowest = int(np.nanargmin(values))
+    i, j = divmod(lowest, len(values))
+    if values[i, j] < 0:
+        raise InputError(
+            f"expected no negative distance, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown",
+            argument="D",
+        )
+
+
+def changes_between(values: Floats, metric: Floats) -> dict[str, Any]:
+    """Return what a repair changed, in numbers; pairs and items by their places."""
+    upper = np.triu(np.ones(values.shape, bool), 1)
+    known = upper & ~np.isnan(values)
+    change = np.where(known, metric - np.nan_to_num(values), 0.0)
+    apart = np.abs(change)
+    unchanged = 1e-6  # changes up to this share of the entry itself are not counted
+    moved = apart > unchanged * np.where(known, np.abs(values), 0.0)
+    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
+    total = float(apart.sum())
+    by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
+    worst = [k for k in np.argsort(-by_item, kind="stable")[:3].tolist() if by_item[k] > 0]
+    return {
+        "known": int(known.sum()),
+        "changed": int(moved.sum()),
+        "lowered": int((moved & (change < 0)).sum()),
+        "raised": int((moved & (change > 0)).sum()),
+        "filled": int((upper & ~known).sum()),
+        "largest_change": float(apart.max()),
+        "mean_change": float(apart[moved].mean()) if moved.any() else 0.0,
+        "most_changed": (i, j) if moved.any() else None,
+        "by_item": [(k, float(by_item[k])) for k in worst],
+    }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from metricmix.dissimilarity.plan import JoinReport, plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
-from metricmix.exceptions import FileError, InputError, TooLargeError, warn_caller
+from metricmix.exceptions import InputError, errors_of_arguments, warn_caller
 from metricmix.items.cells import shorten
 from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
@@ -118,7 +116,7 @@ def sources_for(
         raise InputError("labels, target: expected one of them, found both")
     given = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
     arguments = argument_names(graph, nodes, matrices)
-    with errors_about(arguments):
+    with errors_of_arguments(WORDS, arguments):
         n = n_rows(X)
         check_order(X, labels, "labels")
         check_order(X, target, "target")
@@ -152,7 +150,7 @@ def sources_for(
         storage = choose_storage(plan.sizes, dense=True)
     else:
         storage = ValueStorage("rows", "as they are needed")
-    with errors_about(arguments):
+    with errors_of_arguments(WORDS, arguments):
         stack = replace(plan, ids=own).build(storage).stack.rescaled("mean")
     for message in dropped(plan.report, arguments):
         warn_caller(message, UserWarning)
@@ -183,7 +181,7 @@ WORDS = {
     r"expected a column of attributes .*": f"{COLUMN_NEEDED}; add one, or pass a graph or matrices",
     r" of data\b": " of X",
     r"; are the ids in another column\?": "; pass their ids as nodes, in the order of X",
-    r"pass --id (\S+), the column": r"pass nodes=X['\1'], the column",
+    r"pass --id ('?)(.+?)\1, the column": r"pass nodes=X['\2'], the column",
     r"; if these are row numbers, pass --id \w+": "; leave nodes out if these are row numbers",
     r"add :directed to its name, or (symmetrise it) .*": r"\1",
     r", as metricmix repair does": "",
@@ -203,19 +201,6 @@ def argument_names(graph: Any, nodes: Any, matrices: Any) -> dict[str, str]:
         for name in given if isinstance(given, Mapping) else ():
             names[str(name)] = names[f"{argument}[{str(name)!r}]"] = f"{argument}[{str(name)!r}]"
     return names
-
-
-@contextmanager
-def errors_about(arguments: Mapping[str, str]) -> Iterator[None]:
-    """Raise errors about files, options and parts of the items as errors about arguments."""
-    try:
-        yield
-    except (FileError, InputError) as error:
-        subject, _, text = str(error).partition(": ")
-        for said, here in WORDS.items():
-            text = re.sub(said, here, text)
-        kind = TooLargeError if isinstance(error, TooLargeError) else InputError
-        raise kind(text, argument=arguments.get(subject, subject)) from None
 
 
 def relation_of(graph: Any, weight: str | None, argument: str) -> Relation:

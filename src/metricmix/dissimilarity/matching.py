@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +152,8 @@ class SourceReport:
         if self.unused:
             yield (
                 f"columns not used: {shorten(self.unused)}; if one contains lengths, pass "
-                f"{name}:length={self.unused[0]}; if similarities, :similarity={self.unused[0]}"
+                f"{shlex.quote(f'{name}:length={self.unused[0]}')}; if similarities, "
+                f":similarity={self.unused[0]}"
             )
 
     def _about_memberships(self, name: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ source of some data (:class:`~metricmix.dissimilarity.item_sources.ItemSource`).
 from __future__ import annotations
 
 import copy
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -157,7 +158,7 @@ class SourceSpec:
                 raise InputError(
                     f"column {pattern!r} is ignored, since it has {hits[0].why}",
                     argument=f"source {self.name!r}",
-                    remedy=f"state --kind {pattern}=text or another kind",
+                    remedy=f"state --kind {shlex.quote(f'{pattern}=text')} or another kind",
                 )
             selected |= {column.name: column for column in hits if column.kind != "ignore"}
         if not selected:

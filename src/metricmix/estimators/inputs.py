@@ -360,8 +360,15 @@ class PrecomputedInput(Input):
             dtype="numeric",
             input_name="X",
             estimator=self.estimator_name,
-            ensure_all_finite=not infinite,
+            ensure_all_finite=False,
         )
+        if np.isnan(array).any() or not (infinite or np.isfinite(array).all()):
+            raise InputError(
+                argument="X",
+                expected="finite dissimilarities",
+                found="NaN" if np.isnan(array).any() else "inf",
+                remedy="metricmix.MetricRepair fills in unknown ones",
+            )
         if square and array.shape[0] != array.shape[1]:
             raise self.no_dissimilarities(array.shape)
         try:

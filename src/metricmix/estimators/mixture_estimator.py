@@ -149,9 +149,19 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         missing = all(spec.arguments.get("metric") == "nan_euclidean" for spec in specs)
         finite = "allow-nan" if missing else True
         check_numbers(X)
-        return validate_data(
-            self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
-        )
+        try:
+            return validate_data(
+                self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
+            )
+        except ValueError as error:
+            if "contains NaN" not in str(error):
+                raise
+            raise InputError(
+                argument="X",
+                expected="numbers",
+                found="NaN",
+                remedy="fill in missing values, or use the metric 'nan_euclidean'",
+            ) from None
 
     def _new_rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
         """Yield the raw dissimilarities of new items X, (M, n, R), some items at a time.

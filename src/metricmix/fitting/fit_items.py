@@ -18,9 +18,8 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import ConvergenceWarning
-from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
-from metricmix.fitting.progress import StepProgress
+from metricmix.fitting.plan import FitRequest, OnProgress, StepProgress
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
 from metricmix.learning.held_out import fold_seeds, held_out_of
@@ -39,9 +38,18 @@ latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes abou
 
 
 def fit_plan(
-    plan: Plan, settings: FitRequest, progress: StepProgress, storage: ValueStorage
+    plan: Plan,
+    settings: FitRequest,
+    *,
+    storage: ValueStorage | None = None,
+    on_progress: OnProgress | None = None,
 ) -> FitOutcome:
-    """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
+    """Build the sources, learn and evaluate: all that a run folder holds, except the page.
+
+    `storage` is what the sizes and settings say, by default.
+    """
+    storage = storage or settings.storage(plan)
+    progress = StepProgress(settings, storage, on_progress)
     comparison, metric, apart = None, None, None
     told = ConvergenceWarning if plan.report.target is None else UserWarning  # far targets too
     with warnings.catch_warnings(record=True) as caught:
@@ -96,7 +104,7 @@ def fit_plan(
             *little_data(gathered.items.ids, shares, numbers=task.is_numeric),
             *dict.fromkeys(str(warning.message) for warning in caught),
         ),
-        seconds=progress.seconds,
+        progress=progress,
         stretch=apart,
         findings=findings,
     )

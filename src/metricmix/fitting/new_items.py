@@ -39,16 +39,18 @@ __all__ = ["FitInputs", "NewEdgesReport", "attach_new", "new_item_edges"]
 class FitInputs:
     """The items of a fit and how their sources are computed; matrices are in the model.
 
-    `edges_per_item` is None unless values are held on sparse edges.
+    `edges_per_item` is None unless values are held on sparse edges. `name` is the column that says
+    what items are called, if there is one.
     """
 
     items: Items
     columns: tuple[Column, ...]
     sources: tuple[ItemSource, ...]
     edges_per_item: int | None = None
+    name: str = ""
 
     @classmethod
-    def of(cls, joined: JoinedData) -> FitInputs:
+    def of(cls, joined: JoinedData, name: str = "") -> FitInputs:
         """Return what new items are compared with: of the columns, those that sources use."""
         used = {
             column.name
@@ -57,7 +59,7 @@ class FitInputs:
             for column in source.spec.select_columns(joined.columns)
         }
         columns = tuple(column for column in joined.columns if column.name in used)
-        return cls(joined.items, columns, joined.sources, joined.edges_per_item)
+        return cls(joined.items, columns, joined.sources, joined.edges_per_item, name)
 
     def to_state(self, *, keep: bool = True) -> dict[str, Any]:
         """Return what a file holds: the used columns, graphs of the items, specifications.
@@ -66,7 +68,8 @@ class FitInputs:
         """
         links = (source.links for source in self.sources)
         graphs = {one.spec.file: one.memberships or one.edges for one in links if one is not None}
-        columns = {column.name: self.items.columns[column.name] for column in self.columns}
+        kept = [*(column.name for column in self.columns), *filter(None, [self.name])]
+        columns = {name: self.items.columns[name] for name in kept}
         bare: Any = {"relations": {}, "matrices": {}, "labels": None, "targets": None}
         origin = replace(self.items.origin, numbers=(), unit="item")
         held = {
@@ -75,6 +78,7 @@ class FitInputs:
             "graphs": graphs,
             "specs": tuple(source.spec for source in self.sources),
             "edges_per_item": self.edges_per_item,
+            "name": self.name,
         }
         return {"inputs": held}
 
@@ -90,7 +94,7 @@ class FitInputs:
             require(known, f"expected edges of the items in {name!r}")
         require(near is None or near >= 1, "expected edges_per_item to be a number of items")
         require(held["specs"], "expected at least one source")
-        names = {column.name for column in columns}
+        names = {column.name for column in columns} | {*filter(None, [held["name"]])}
         require(names <= items.columns.keys(), "expected the values of all columns")
         sources = []
         for spec in held["specs"]:
@@ -100,7 +104,7 @@ class FitInputs:
                 require(known, f"expected the edges of {spec.name!r}")
             data = SourceData(items, columns, held["graphs"].get(spec.file), shared=shared)
             sources.append(spec.bind(data))
-        return cls(items, columns, tuple(sources), near)
+        return cls(items, columns, tuple(sources), near, held["name"])
 
 
 STATE = {
@@ -109,6 +113,7 @@ STATE = {
     "graphs": dict,
     "specs": tuple[SourceSpec, ...],
     "edges_per_item": int | None,
+    "name": str,
 }
 """What a file holds of the inputs of a fit."""
 

@@ -24,7 +24,7 @@ from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
 from metricmix.typing import Floats
 
-__all__ = ["NewLabel", "label_rows", "predict_new", "remarks_on_new"]
+__all__ = ["NewLabel", "new_columns", "predict_new", "remarks_on_new"]
 
 
 @dataclass(frozen=True)
@@ -142,14 +142,12 @@ def labelled_new_items(
         yield NewLabel(ids[k], label, confidence, str(nearest[k, 0]), float(distances[k, 0]))
 
 
-def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per new item."""
-    labels = list(labels)
+def new_columns(labels: Sequence[NewLabel]) -> dict[str, list[Any]]:
+    """Return the labels of new items as columns, without a confidence of predicted numbers."""
     numbers = any(new.confidence is None for new in labels)
-    yield ("id", *(("predicted",) if numbers else ("label", "confidence")), "nearest", "distance")
-    for new in labels:
-        near = (new.nearest, f"{new.distance:.6g}")
-        if new.confidence is None:
-            yield new.id, f"{new.label:.10g}", *near
-        else:
-            yield new.id, new.label, f"{new.confidence:.4f}", *near
+    columns: dict[str, list[Any]] = {"id": [new.id for new in labels]}
+    columns["predicted" if numbers else "label"] = [new.label for new in labels]
+    if not numbers:
+        columns["confidence"] = [new.confidence for new in labels]
+    columns["nearest"] = [new.nearest for new in labels]
+    return columns | {"distance": [new.distance for new in labels]}

@@ -14,7 +14,7 @@ from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.value_storage import NEEDS_ALL, ValueStorage
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
-from metricmix.fitting.options import FitRequest
+from metricmix.fitting.plan import FitRequest, StepProgress
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture
@@ -49,8 +49,8 @@ class FitOutcome:
         Scores on held-out labels or targets.
     notes : tuple of str
         Convergence warnings.
-    seconds : dict of str to float
-        The time that each step took.
+    progress : StepProgress
+        The steps, and the time that each of them took.
     stretch : Stretch, optional
         Of sparse edges: distances along them beside those over all pairs, on a sample of pairs.
     findings : tuple of MetricFinding
@@ -69,10 +69,15 @@ class FitOutcome:
     probabilities: Floats
     comparison: Comparison | None
     notes: tuple[str, ...]
-    seconds: dict[str, float]
+    progress: StepProgress
     stretch: Stretch | None = None
     findings: tuple[MetricFinding, ...] = ()
     files: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The time that each step took."""
+        return self.progress.seconds
 
     @property
     def how_evaluated(self) -> str:
@@ -131,18 +136,23 @@ class FitOutcome:
         return found
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was noticed in the data; the last ones are notes on the fit."""
+    def remarks_on_sources(self) -> tuple[str, ...]:
+        """What was noticed in files and relations, once for all sources of a file."""
         report = self.gathered.report
         first = {source.file: source for source in reversed(report.sources)}
-        of_sources = (
+        return tuple(
             f"{source.name}: {line}"
             for source in report.sources
             if source is first[source.file]
             for line in source.remarks()
         )
-        of_columns = (line for column in report.columns for line in column.remarks())
-        return (*of_sources, *of_columns, *self.notes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was noticed in the data; the last ones are notes on the fit."""
+        columns = self.gathered.report.columns
+        of_columns = (line for column in columns for line in column.remarks())
+        return (*self.remarks_on_sources, *of_columns, *self.notes)
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.

@@ -19,6 +19,7 @@ dates          how many days, months or years lie between
 counts         the columns that both items have, the rarest first
 a graph        that the items are linked, and whom both are linked to, the least linked first;
                else the number of links between them
+memberships    the groups that both items belong to, the smallest first
 predictions    the model, and the class or the number that it predicts for each
 other sources  the dissimilarity as a share of the mean one
 =============  ====================================================================================
@@ -165,6 +166,8 @@ class EdgePhrases:
             found = self._writer(file.spec.file, lambda: LinkWords(links, graph))(i, j)
             if not found and file.spec.kind == "paths" and links.edges.weights is None:
                 return [f"{value:.0f} links apart in {graph}"]
+            if not found and links.memberships is not None:
+                return [f"no group in common in {graph}"]
             return found or [f"{name} {share}"]
         if file is not None and file.spec.kind in OF_OTHERS:
             return []

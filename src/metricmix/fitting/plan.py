@@ -1,25 +1,137 @@
-"""Labels: which of them count, and what may be wrong with them; and the plan of a fit."""
+"""The plan of a fit: its options, which labels count and what may be wrong with them, its steps."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from metricmix.dissimilarity.plan import Plan, plan_sources
+from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.fitting.options import FitRequest
 from metricmix.items.cells import did_you_mean, shorten
 from metricmix.items.items import Items, check_class_labels
 from metricmix.items.target import target_column, target_values
 from metricmix.learning.task import Classes
+from metricmix.validation import check_choice
 
-__all__ = ["label_remarks", "plan_items"]
+__all__ = ["FitRequest", "OnProgress", "StepProgress", "label_remarks", "name_column", "plan_items"]
 
 TYPO_TIMES, TYPO_FACTOR = 2, 5
 """How often a misspelled label occurs at most, and how many times as often the right one does."""
+OnProgress = Callable[[str, float], None]
+"""Called with the name of a step, and the fraction of all work that is done."""
+SHARES = {
+    "sources": 3.0,
+    "learning": 2.0,
+    "intervals": 2.0,
+    "accuracy": 4.0,
+    "metric": 1.0,
+    "nearest": 1.0,
+    "stretch": 1.0,
+    "page": 2.0,
+    "writing": 1.0,
+}
+"""Shares of the steps in the work, for the progress bar only; some of them do not take place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """What to fit to items, and what to find out about it.
+
+    Attributes
+    ----------
+    sources : tuple of SourceSpec
+        Besides those made of the table's columns, unless `defaults` is False.
+    kinds : mapping of column names to kinds
+        See :func:`~metricmix.items.columns.infer_columns`.
+    single_labels : {"auto", "drop", "keep"}
+        What becomes of a label that only one item has: it is a class of its own, or the item counts
+        as unlabelled and no item is predicted so. "auto" drops it where the other classes have five
+        labels on average: nothing can be checked from a single one, and it may be a typing error.
+        Where labels are fewer, single ones are as good as the others, and are kept.
+    rule, objective, rho, constraint
+        Of :class:`~metricmix.MetricMixtureClassifier`, or of
+        :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
+    geodesic : int, "auto" or None
+        Of the estimator: nearest items of each item that paths lead along; None for all pairs.
+    tune : bool
+        Whether rule and rho are chosen by cross-validation.
+    n_bootstrap, n_splits : int
+        Resamples for the intervals of the weights, folds for accuracies; 0 for none. Folds of
+        None: as `compare` of the estimators has it.
+    seed : int
+    report : bool
+        Whether a page is drawn.
+    title : str, optional
+        Title of the page.
+    target : {"classes", "number"}, optional
+        What the labels are; None: see :func:`~metricmix.items.target.target_column`.
+    name : str, optional
+        The column that says what an item is called, to be shown on the page. Default: one called
+        name or title, if there is one; "" for none.
+    only : tuple of str
+        Names of sources, if the others are to be left out; also of those beyond the limit.
+    edges_per_item : int, optional
+        If given, values are held on sparse edges: the links of the graphs, and from each item to so
+        many nearest ones by each table.
+    dense : bool
+        Whether values must be held as full matrices. With neither,
+        :func:`~metricmix.dissimilarity.value_storage.choose_storage` chooses by sizes.
+
+    Raises
+    ------
+    InputError
+        If both `dense` and `edges_per_item` are given, or `single_labels` is something else.
+    """
+
+    sources: tuple[SourceSpec, ...] = ()
+    defaults: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    rule: str | None = None
+    objective: str | None = None
+    rho: float | None = None
+    constraint: str | None = None
+    tune: bool = False
+    n_bootstrap: int = 100
+    n_splits: int | None = None
+    seed: int = 0
+    report: bool = True
+    title: str | None = None
+    name: str | None = None
+    target: str | None = None
+    edges_per_item: int | None = None
+    dense: bool = False
+    geodesic: int | str | None = None
+    single_labels: str = "auto"
+    only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
+        if self.dense and self.edges_per_item is not None:
+            raise InputError(
+                "--dense stores the values of all pairs of items, --edges-per-item those of some",
+                remedy="pass one of the two",
+            )
+        if self.geodesic is not None and self.edges_per_item is not None:
+            raise InputError(
+                "--geodesic chooses edges by learned distances of all pairs, --edges-per-item "
+                "without them",
+                remedy="pass one of the two",
+            )
+
+    def storage(self, plan: Plan) -> ValueStorage:
+        """Return how the values of the sources are to be stored."""
+        return choose_storage(plan.sizes, dense=self.dense, edges_per_item=self.edges_per_item)
+
+
+# -- items and their labels ------------------------------------------------------------------------
 
 
 def plan_items(items: Items, options: FitRequest) -> Plan:
@@ -40,10 +152,7 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
         told = kinds.pop(items.label_column)
         stated = stated or ("classes" if told == "category" else "number")
     target = target_column(items, stated)
-    names = [name for name, values in items.columns.items() if not hasattr(values, "indptr")]
-    if options.name and options.name not in names:
-        expected = did_you_mean(names, options.name) if names else "no name without columns"
-        raise InputError(argument="name", expected=expected)
+    name_column(items, options.name)
     if target is None:
         items = with_classes(items, options)
     elif options.tune:
@@ -62,6 +171,18 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
         only=options.only,
     )
     return replace(found, report=replace(found.report, target=target))
+
+
+def name_column(items: Items, stated: str | None) -> str:
+    """Return the column that says what items are called, "" for none; InputError if unknown."""
+    names = [name for name, values in items.columns.items() if not hasattr(values, "indptr")]
+    if stated is None:
+        folded = {name.casefold(): name for name in names}
+        return folded.get("name", folded.get("title", ""))
+    if stated and stated not in names:
+        expected = did_you_mean(names, stated) if names else "no name without columns"
+        raise InputError(argument="name", expected=expected)
+    return stated
 
 
 def with_classes(items: Items, options: FitRequest) -> Items:
@@ -168,3 +289,40 @@ def plain(label: str) -> str:
     True
     """
     return re.sub(r"[\s_]+", "", label.casefold()) or label
+
+
+# -- steps ---------------------------------------------------------------------------------------
+
+
+class StepProgress:
+    """Times the steps of a fit, and reports the fraction of all work that is done."""
+
+    def __init__(
+        self, settings: FitRequest, storage: ValueStorage, on_progress: OnProgress | None = None
+    ) -> None:
+        skipped = {
+            "intervals": not settings.n_bootstrap,
+            "accuracy": settings.n_splits == 0,
+            "metric": storage.kind != "matrices",
+            "nearest": storage.kind == "matrices",
+            "stretch": storage.kind != "edges",
+            "page": not settings.report,
+        }
+        self.shares = {name: share for name, share in SHARES.items() if not skipped.get(name)}
+        self.on_progress = on_progress
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Callable[[int, int], None]]:
+        """Time one step; gives a function to call with (done, total)."""
+        before = [self.shares[other] for other in self.shares if other in self.seconds]
+        all_shares, began = sum(self.shares.values()), time.perf_counter()
+
+        def report(done: int, total: int) -> None:
+            if self.on_progress is not None:
+                own = self.shares.get(name, 0.0) * done / max(1, total)
+                self.on_progress(name, math.fsum([*before, own]) / all_shares)
+
+        report(0, 1)
+        yield report
+        self.seconds[name] = time.perf_counter() - began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -204,7 +205,8 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
             notes = [why, *found.notes]
             if found.question is not None:
                 other, example = found.question
-                notes.append(f"to read {example!r} otherwise, pass --kind {name}={other}")
+                stating = shlex.quote(f"{name}={other}")
+                notes.append(f"to read {example!r} otherwise, pass --kind {stating}")
             column = Column(name, kind, "; ".join(notes), 0, found.format, units=found.units)
         columns.append(replace(column, n_missing=n_missing))
     single = [c for c in columns if not is_block(items, c)]

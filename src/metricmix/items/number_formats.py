@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -319,15 +320,15 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
     units = list({same_unit(unit): unit for _, unit in reversed(parts) if unit}.values())[::-1]
     if len(units) > 1 and number_reading(Counter(number for number, _ in parts)) is not None:
         return f"; numbers in different units: {', '.join(units[:3])}"
-    reading = number_reading(cells, commas=commas, least=0.5)
+    reading, stated = number_reading(cells, commas=commas, least=0.5), shlex.quote(f"{name}=number")
     *_, doubt = unit_of(cells, dict(zip(cells, parts, strict=True)), ".,")
     if doubt:
-        treats = f" (--kind {name}=number reads only the more common ones)" if reading else ""
+        treats = f" (--kind {stated} reads only the more common ones)" if reading else ""
         return f"; {doubt}{treats}"
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
-    return f"; most are numbers, but not {odd!r} (--kind {name}=number treats that as missing)"
+    return f"; most are numbers, but not {odd!r} (--kind {stated} treats that as missing)"
 
 
 def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:

@@ -91,6 +91,8 @@ def refit(stack: DissimilarityStack, task: Task, plan: RefitPlan) -> Learned:
                 stack, task, known, options, item_weights=plan.item_weights, refit=True, **given
             )
         except InputError as error:
+            if error.argument and hasattr(options, error.argument):
+                raise  # a parameter is wrong, whatever the training set
             raise InputError(
                 "a training set cannot be used", argument="model", remedy=error
             ) from None

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
-from metricmix.app.cli.fit import simpler_options
+from metricmix.app.cli.fit_output import simpler_options
 from metricmix.app.pipeline import FitSettings
 from metricmix.dissimilarity.item_sources import LITTLE, lowered
 from metricmix.learning.task import Classes

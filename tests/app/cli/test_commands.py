@@ -379,3 +379,20 @@ def test_reproduce_interrupted_at_any_time(jobs: str, later: float, tmp_path: Pa
     last = max(int(record["cell"]["repetition"]) for record in results.records("feature-space"))
     assert reproduce(tmp_path / "whole", "--repetitions", str(last + 1)).exit_code == 0
     assert all(values(tmp_path / "whole")[key] == found for key, found in kept.items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fit", "things.csv", "--lable", "kind"], "No such option '--lable'."),
+        (["fit", "--rho", "much"], "Invalid value for '--rho': 'much' is not a valid float range."),
+        (["explain"], "Missing argument 'MODEL'."),
+        (["nothing"], "No such command 'nothing'."),
+        (["--nothing"], "No such option '--nothing'."),
+    ],
+)
+def test_errors_in_options_are_one_sentence(arguments: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert done.output.startswith(f"Error: {sentence.rstrip('.')}")
+    assert done.output.count("\n") == 1

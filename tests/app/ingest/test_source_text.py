@@ -66,6 +66,12 @@ def test_files_name_their_sources() -> None:
     assert parse_matrix("far.npy:directed") == SourceSpec("far", "matrix", "far.npy", directed=True)
 
 
+@pytest.mark.parametrize(("kind", "meant"), [("path", "paths"), ("Cosin", "cosine")])
+def test_unknown_kinds_are_answered_with_the_one_that_is_meant(kind: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"got '{kind}'; did you mean '{meant}'"):
+        parse_source(f"a={kind}:x.csv")
+
+
 def test_columns_of_edges_and_contradictions(tmp_path) -> None:
     spec = parse_edges("f.csv:similarity=strength:from=a:to=b")
     assert (spec.weight, spec.weight_column, spec.ends) == ("similarity", "strength", ("a", "b"))

@@ -123,8 +123,6 @@ def test_items_sources_and_the_whole_are_told_of(model: Any) -> None:
     assert data.items.about[7] == "title 7"
     assert [weight.about for weight in data.weights] == ["", "angle of 3 columns"]
     assert data.facts == (("learner", "full"),)
-    with pytest.raises(InputError, match=r"items.about: expected 40 values, one per id, got 1"):
-        page_content(model, annotations=Annotations(["one"]))
 
 
 def test_no_intervals_where_nothing_says_how(model: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import metricmix as mm
 from metricmix.app.page import page_content
-from metricmix.app.page.example import FARTHER, NEARER
 from metricmix.app.page.html import encode
+from metricmix.app.page.page_paths import FARTHER, NEARER
 from reference.models import signed_classifier
 
 

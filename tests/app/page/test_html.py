@@ -26,7 +26,7 @@ from metricmix.app.page import (
     page_paths,
     write_page,
 )
-from metricmix.app.page.html import item_ids, quantise, to_float32
+from metricmix.app.page.html import page_items, quantise, to_float32
 from metricmix.exceptions import InputError
 from metricmix.paths.geodesic import geodesic_stack
 from reference.models import signed_classifier
@@ -113,7 +113,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert tuple(data["about"]) == HOSTILE[::-1]
         assert data["weights"][0]["about"] == HOSTILE[0]
         assert [tuple(fact) for fact in data["facts"]] == list(facts)
-        assert item_ids(text) == list(HOSTILE)
+        assert page_items(text)[0] == list(HOSTILE)
         assert not set("<>&") & set(tags.scripts[0])
         assert [tag for tag, _ in tags.tags].count("script") == scripts
         assert "img" not in [tag for tag, _ in tags.tags]
@@ -135,7 +135,7 @@ def test_pages_nested_without_end_are_none(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     deep = text.replace('"ids":', '"deep":' + "[" * 10**6 + '"ids":', 1)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        item_ids(deep)
+        page_items(deep)
 
 
 def test_scripts_write_no_markup(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_only_pages_become_live(text: str) -> None:
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
         as_live(text)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        item_ids(text)
+        page_items(text)
 
 
 def test_equal_data_give_equal_files(tmp_path: Path) -> None:
@@ -337,19 +337,3 @@ def test_quantised_values_are_near(sign: float) -> None:
         np.abs(again - values) <= 1.01 * np.sqrt(np.abs(values * scale)) / 65535.0 + 1e-10
     ).all()
     assert quantise(np.zeros(3))[1] == 0.0
-
-
-def test_arrays_of_other_items_are_refused() -> None:
-    items = PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
-    with pytest.raises(InputError, match=r"expected coordinates \(1, 2\), got \(3, 2\)"):
-        PageContent("t", items, (View("mixture", np.zeros((3, 2))),), ())
-
-
-def test_items_are_checked_before_anything_is_computed() -> None:
-    with pytest.raises(InputError, match=r"items.labels: expected 1 values, one per id, got 2"):
-        PageItems(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
-    with pytest.raises(InputError, match=r"items.about: expected 1 values, one per id, got 2"):
-        PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool), ("b", "c"))
-    n = 65536
-    with pytest.raises(InputError, match="items: expected at most 65535 for one page, got 65536"):
-        PageItems(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))

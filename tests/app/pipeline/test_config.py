@@ -106,10 +106,6 @@ BAD = {
     "no TOML": ("table = ", "expected TOML, but: Invalid value"),
     "unknown key": ('table="t"\nlabel="l"\nlabels="x"', "did you mean 'label'?"),
     "unknown setting": ('table="t"\nlabel="l"\n[settings]\nfold=3', "did you mean 'folds'?"),
-    "removed setting": (
-        'table="t"\nlabel="l"\n[settings]\nwithin=60.0',
-        "settings.within: was removed: values are now stored by sizes",
-    ),
     "no table": ('label="l"', 'expected a line table = "...", found none'),
     "wrong type": ('table="t"\nlabel="l"\n[settings]\nfolds="3"', "expected a whole number"),
     "not a flag": ('table="t"\nlabel="l"\n[settings]\ntune=1', "expected true or false"),

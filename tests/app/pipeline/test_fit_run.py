@@ -354,3 +354,17 @@ def test_labels_that_may_be_typing_errors() -> None:
 def test_two_names_are_told_if_one_is_rare(classes, told) -> None:
     remarks = [line for line in label_remarks(classes) if "single item" not in line]
     assert bool(remarks) == told
+
+
+def test_items_are_found_by_their_names(tmp_path) -> None:
+    names = ["France", "Spain", "Italy", "Malta", "Peru", "Chile", "Spain"]
+    rows = [f"c{k},{name},{k % 2 + k / 100},{'ab'[k % 2]}" for k, name in enumerate(names)]
+    (tmp_path / "lands.csv").write_text("\n".join(["id,name,size,kind", *rows]) + "\n")
+    asked = FitSettings(
+        str(tmp_path / "lands.csv"), "kind", kinds={"name": "ignore"}, n_bootstrap=0, n_splits=0
+    )
+    fit_files(plan_files(asked), replace(asked, report=False), tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    assert run.find_item("France") == run.find_item("france") == run.find_item("c0") == "c0"
+    with pytest.raises(InputError, match="no item is called 'Spain'"):  # there are two
+        run.find_item("Spain")

@@ -20,7 +20,7 @@ from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files,
 from metricmix.app.pipeline.fit_run import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.fitting.fit_items import held_out_answers
-from metricmix.fitting.new_labels import label_rows
+from metricmix.fitting.new_items import new_columns
 
 pytestmark = pytest.mark.default_sources
 
@@ -86,7 +86,7 @@ def test_new_items(town: Path, fitted: Any) -> None:
     found = list(predict_new(run.model, kept, new))
     assert [one.id for one in found] == [f"h{k}" for k in range(60, 66)]
     assert all(one.confidence is None and np.isfinite(one.label) for one in found)
-    assert as_csv(label_rows(found)).startswith("id,predicted,nearest,distance\nh60,")
+    assert as_csv(new_columns(found)).startswith("id,predicted,nearest,distance\nh60,")
 
 
 def test_predictions_leave_out_the_own_target(fitted: Any) -> None:

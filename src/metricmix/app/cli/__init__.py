@@ -11,11 +11,11 @@ except ImportError:  # an optional dependency
 
 from metricmix.app.cli.check import check
 from metricmix.app.cli.common import main
-from metricmix.app.cli.demo import demo, example
+from metricmix.app.cli.demo import demo, example, reproduce
+from metricmix.app.cli.explain import explain
 from metricmix.app.cli.fit import fit
-from metricmix.app.cli.predict import explain, explore, predict
+from metricmix.app.cli.predict import explore, predict
 from metricmix.app.cli.repair import repair
-from metricmix.app.cli.reproduce import reproduce
 
 __all__ = ["main"]
 

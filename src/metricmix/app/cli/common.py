@@ -42,16 +42,46 @@ __all__ = [
 ]
 
 
-class OrderedGroup(click.Group):
-    """A group that lists its commands in the order of a typical session."""
+class CommandError(click.ClickException):
+    """An error message of one sentence; exit code 2."""
+
+    exit_code = 2
+
+
+class Commands(click.Group):
+    """A group that lists its commands in the order of a typical session.
+
+    Errors in options are one sentence, without the usage of the command.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return list(self.commands)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Read the options before the command."""
+        with in_one_sentence():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Read the options of the command, and run it."""
+        with in_one_sentence():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Raise errors in options without the usage; not where no option at all asks for the help."""
+    try:
+        yield
+    except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # click 8.2
+            raise
+        raise CommandError(" ".join(error.format_message().split())) from None
+
 
 @click.group(
-    cls=OrderedGroup,
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
 )
@@ -185,12 +215,6 @@ def on_cluster(
         yield report
     if blocks is not None:
         shutil.rmtree(blocks, ignore_errors=True)
-
-
-class CommandError(click.ClickException):
-    """An error message of one sentence; exit code 2."""
-
-    exit_code = 2
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,20 +26,17 @@ from metricmix.app.cli.common import (
     quiet_option,
     report_errors,
 )
+from metricmix.app.cli.fit_output import print_outcome, print_plan, simpler_options
 from metricmix.registry import declared
 
 if TYPE_CHECKING:
-    from metricmix.app.pipeline import FitOutcome, FitSettings
+    from metricmix.app.pipeline import FitSettings
     from metricmix.atomic import Reservation
-    from metricmix.dissimilarity.plan import Plan
-    from metricmix.dissimilarity.value_storage import ValueStorage
 
-__all__ = ["fit", "print_outcome", "print_plan"]
+__all__ = ["fit"]
 
 
 OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
-RULES_TO_TRY = {"propagation": "spreading", "1-nn": "nearest"}
-"""The rule to try where such a method is better."""
 STEPS = {
     "sources": "computing the sources",
     "learning": "learning the weights",
@@ -83,6 +79,26 @@ class FitCommand(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+def checked_folds(context: click.Context, option: click.Parameter, folds: int | None) -> int | None:
+    """Return the number of folds; CommandError for a single one."""
+    if folds == 1:
+        raise CommandError("--folds: expected 0 for none, or at least 2, got 1")
+    return folds
+
+
+def nearest_items(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> int | str | None:
+    """Return the number of nearest items, or "auto"; CommandError if it is something else."""
+    if text is None or text == "auto":
+        return text
+    if not (text.isdecimal() and int(text) >= 1):
+        raise CommandError(
+            f"--geodesic: expected a number of nearest items, or nothing, got {text!r}"
+        )
+    return int(text)
+
+
 @click.command(
     cls=FitCommand, short_help="Learn a metric from your files: labels, weights and a page."
 )
@@ -95,7 +111,6 @@ class FitCommand(click.Command):
 )
 @click.option(
     "--id",
-    "id_column",
     help="The column of ids, or row to number the items from 1 (from 0 if the edge files do; row0 "
     "and row1 state which).  [default: the first column]",
 )
@@ -201,19 +216,21 @@ class FitCommand(click.Command):
     "--geodesic",
     is_flag=False,
     flag_value="auto",
+    callback=nearest_items,
     metavar="[K]",
     help="Paths through items: only each item's K nearest items and the given links are edges. "
     "Without K: along 10 nearest items if that is clearly better on held-out labels.",
 )
 @click.option("--tune", is_flag=True, help="Choose rule and rho from a larger grid, by accuracy.")
 @click.option(
-    "--folds",
+    *("--folds", "n_splits"),
     type=click.IntRange(0),
+    callback=checked_folds,
     help="Number of folds for accuracies on held-out labels; 0 for none.  [default: 5; of at most "
     "20 labels with fewer than 5 per class, each is held out by itself]",
 )
 @click.option(
-    "--bootstrap",
+    *("--bootstrap", "n_bootstrap"),
     type=click.IntRange(0),
     default=100,
     show_default=True,
@@ -276,7 +293,7 @@ def fit(
     began = time.perf_counter()
     with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.config import plan_record
+        from metricmix.app.pipeline.config import plan_record, settings_of_options
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -286,7 +303,8 @@ def fit(
                 raise click.UsageError("Missing argument 'TABLE'.")
             if stated["label"] is None:
                 raise click.UsageError("Missing option '--label'.")
-            settings = fit_settings(table, stated)
+            with report_errors():
+                settings = settings_of_options(table, stated)
         out = out or Path(f"{stem_of(settings.table)}-metric")
         if write_config is not None and write_config.exists() and not force:
             raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
@@ -304,7 +322,7 @@ def fit(
                 print_json(plan_record(plan, storage))
             elif not quiet:
                 print_plan(plan, storage)
-                file = write_config or f"{stem_of(settings.table)}.toml"
+                file = shlex.quote(str(write_config or f"{stem_of(settings.table)}.toml"))
                 also = "" if write_config else f"add --write-config {file} to "
                 click.echo(f"{also}edit this choice: metricmix fit --config {file}")
             with report_errors():
@@ -352,59 +370,9 @@ def settings_of_file(
             raise CommandError(
                 f"--{name}: {config} has all sources and kinds of columns; add a line to it instead"
             )
-    renamed = {"id_column": "id", "bootstrap": "n_bootstrap", "folds": "n_splits"}
     values = {**stated, "table": str(table)}
     with report_errors(config):
-        return read_config(config, {renamed.get(name, name): values[name] for name in given})
-
-
-def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
-    """Return the settings that the options state."""
-    from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
-    from metricmix.app.ingest.source_text import with_distinct_names
-    from metricmix.app.pipeline import FitSettings
-
-    if stated["folds"] == 1:
-        raise CommandError("--folds: expected 0 for none, or at least 2, got 1")
-    kinds = {}
-    for text in stated["kind"]:
-        column, _, kind = text.rpartition("=")
-        if not (column and kind):
-            raise CommandError(f"--kind: expected COLUMN=KIND, such as zip=category, got {text!r}")
-        kinds[column] = kind
-    parsers: dict[str, Callable[[str], Any]] = {
-        "source": parse_source,
-        "edges": parse_edges,
-        "matrix": parse_matrix,
-    }
-    with report_errors():
-        specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
-    names = (
-        *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
-        *("title", "name", "target", "edges_per_item", "dense", "single_labels"),
-        "missing",
-    )
-    geodesic = stated["geodesic"]
-    if geodesic is not None and geodesic != "auto":
-        if not (geodesic.isdecimal() and int(geodesic) >= 1):
-            raise CommandError(
-                f"--geodesic: expected a number of nearest items, or nothing, got {geodesic!r}"
-            )
-        geodesic = int(geodesic)
-    with report_errors():
-        return FitSettings(
-            str(table),
-            stated["label"],
-            stated["id_column"],
-            sources=with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
-            defaults=not specs["source"],
-            kinds=kinds,
-            n_bootstrap=stated["bootstrap"],
-            n_splits=stated["folds"],
-            geodesic=geodesic,
-            only=tuple(stated["only"]),
-            **{name: stated[name] for name in names},
-        )
+        return read_config(config, {name: values[name] for name in given})
 
 
 @contextmanager
@@ -424,202 +392,3 @@ def confirmed_folder(out: Path, force: bool) -> Iterator[Reservation]:
             if not click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):
                 raise SystemExit(2)
         yield folder
-
-
-# -- output --------------------------------------------------------------------------------------
-
-
-def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
-    """Print what was joined; with `storage`, all columns and how values are stored too."""
-    from metricmix.fitting.plan import label_remarks
-
-    report, items = plan.report, plan.items
-    about = f"{items.source}: {report.n_items:,} items by {items.named_by}"
-    if report.target is None:
-        most_classes = 8  # classes that are listed with their sizes
-        sizes = [
-            f"{name} {count}" for name, count in Counter(report.classes).most_common(most_classes)
-        ]
-        if len(report.classes) > most_classes:
-            sizes.append(f"and {len(report.classes) - most_classes} more")
-        click.echo(f"{about}, {report.n_labelled:,} with a label ({', '.join(sizes)})")
-        if all(name.isdigit() for name in report.classes):
-            click.echo("  labels are treated as classes; for a numeric target pass --target number")
-    else:
-        target = report.target
-        click.echo(f"{about}, {target.n_known:,} with a known target ({target.describe()})")
-        if not target.why.startswith("as stated"):
-            click.echo(
-                f"  {items.label_column!r} is a numeric target: {target.why}; for classes pass "
-                "--target classes"
-            )
-        if target.n_not_numbers:
-            click.echo(
-                f"  {target.n_not_numbers:,} cells are not numbers and count as unknown: "
-                f"{'; '.join(target.not_numbers)}"
-            )
-        if target.code:
-            click.echo(f"  column {items.label_column!r}: {target.code}")
-    for line in filter(None, (items.origin.remark, items.numbering)):
-        click.echo(f"  {line}")
-    if storage is None:
-        doubtful = [
-            f"column {column.name!r} is not used: {column.why}"
-            if column.kind == "ignore"
-            else f"column {column.name!r} is read as a {column.kind}: {column.why}"
-            for column in report.columns
-            if column.kind == "ignore"
-            or (column.kind == "category" and ("," in column.why))
-            or "--kind" in column.why
-        ]
-        print_first(doubtful, "more such columns; --dry-run lists all")
-        units = [f"column {c.name!r}: {c.units}" for c in report.columns if c.units]
-        print_first(units, "more columns with units in some cells")
-        dirty = [line for column in report.columns for line in column.unreadable]
-        n_dirty = sum(column.n_unreadable for column in report.columns)
-        print_first(dirty, "more such cells", n_dirty)
-        codes = [f"column {c.name!r}: {c.code}" for c in report.columns if c.code]
-        print_first(codes, "more columns with such codes")
-    else:
-        for column in report.columns:
-            missing = f", {column.n_missing:,} missing" if column.n_missing else ""
-            click.echo(f"  column {column.name!r}: {column.kind} ({column.why}{missing})")
-            for line in column.remarks():
-                click.echo(f"    {line}")
-    for line in label_remarks(report.classes, report.labels_left_out):
-        click.echo(f"  {line}")
-    click.echo(f"{len(report.sources)} source{'s' * (len(report.sources) > 1)}")
-    width = max(len(source.name) for source in report.sources)
-    seen: set[str] = set()
-    for source in report.sources:
-        click.echo(f"  {source.name:<{width}}  {source.describe()}")
-        if storage is not None and source.why:
-            click.echo(f"  {'':<{width}}  why: {source.why}")
-        if source.file not in seen:
-            for line in source.remarks():
-                click.echo(f"  {'':<{width}}  {line}")
-        seen.add(source.file)
-    for why in dict.fromkeys(report.left_out.values()):
-        names = [name for name in report.left_out if report.left_out[name] == why]
-        click.echo(f"not used by default: {', '.join(names)} ({why})")
-    if report.directed:
-        click.echo("the metric is directed: d(a, b) may differ from d(b, a)")
-    if storage is not None:
-        click.echo("\n".join(storage.lines()))
-
-
-def print_first(lines: list[str], others: str, total: int | None = None, most: int = 4) -> None:
-    """Print some of `total` lines, and how many `others` there are."""
-    for line in lines[:most]:
-        click.echo(f"  {line}")
-    if (rest := (len(lines) if total is None else total) - most) > 0:
-        click.echo(f"  and {rest:,} {others}")
-
-
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str = "") -> None:
-    """Print the verdict, the weights, the accuracies, and which files were written.
-
-    `simpler` is the command for a simpler choice that is better, or as good.
-    """
-    click.echo(outcome.headline)
-    if simpler and outcome.comparison is not None:
-        mine = outcome.comparison.verdict.mine
-        rule = RULES_TO_TRY.get(outcome.comparison.verdict.rival.kind)
-        choice = f"to try the rule {rule!r}" if rule else "for the simpler choice"
-        click.echo(f"  predictions.csv is from {mine}; {choice}:")
-        click.echo(f"  {simpler}")
-    for finding in outcome.findings:
-        click.echo(f"warning: {finding}")
-    chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
-    click.echo(f"{chosen}: {outcome.model.selection_}")
-    for name, text in list(outcome.storage_facts())[1:]:
-        click.echo(f"{name.lower()}: {text}")
-    if outcome.model.moved_share_ > 0:
-        click.echo(f"the projection changes {outcome.model.moved_share_:.1%} of the distances")
-        for source in outcome.gathered.sources:
-            if source.spec.kind == "matrix":
-                file = shlex.quote(str(source.spec.file))
-                click.echo(f"  whether {source.spec.name} is a metric: metricmix check {file}")
-    print_weights(outcome)
-    for region, weights in (outcome.to_record()["local_weights"] or {}).items():
-        largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
-        words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
-        click.echo(f"  among {region}: {words}")
-    if outcome.comparison is not None:
-        task = outcome.comparison.task
-        click.echo(f"{task.score_name} ({outcome.how_evaluated})")
-        methods = [method for method in outcome.comparison.methods if method.kind != "single"]
-        width = max(len(method.name) for method in methods)
-        for method in methods:
-            mean, error = 100 * method.mean, 100 * method.standard_error
-            score = f"{mean:5.1f} % ± {error:.1f}"
-            if task.is_numeric:
-                score = f"R² {method.mean:6.3f} ± {method.standard_error:.3f}   error "
-                score += f"{method.mean_absolute_error:.4g}"
-            note = ""
-            if method.kind == "best-single":
-                note = f"   ({outcome.comparison.best_source!r} in most folds)"
-            click.echo(f"  {method.name:<{width}} {score}{note}")
-    for note in outcome.notes:
-        click.echo(f"note: {note}")
-    click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
-    if "report.html" in outcome.files:
-        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
-
-
-def print_weights(outcome: FitOutcome) -> None:
-    """Print the weights, what each source predicts alone, and sums by file if several are used."""
-    table = outcome.weights
-    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
-    width = max(len(str(name)) for name, *_ in rows)
-    kept = outcome.kept_near
-    click.echo("learned weights" if kept is None else kept)
-    is_target = outcome.gathered.report.target is not None
-    scores = outcome.alone if len(rows) > 1 else {}
-    lines = []
-    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
-        if kept is not None or lower != lower:
-            interval = ""
-        alone = ""
-        if name in scores:
-            alone = f"R² {scores[name]:.3f}" if is_target else f"{100 * scores[name]:.1f} %"
-        lines.append((f"  {name:<{width}}  {weight:+.3g}{interval}", alone))
-    width = max(len(line) for line, _ in lines)
-    for line, alone in lines:
-        click.echo(f"{line:<{width}}  alone {alone}" if alone else line)
-    files = outcome.weights_by_file
-    if 1 < len(files) < len(rows):
-        click.echo("sum of the weights by file")
-        width = max(map(len, files))
-        for file, (total, count) in sorted(files.items(), key=lambda part: -abs(part[1][0])):
-            click.echo(f"  {file:<{width}}  {total:+.3g}  ({count} source{'s' * (count > 1)})")
-
-
-def simpler_options(outcome: FitOutcome) -> dict[str, str]:
-    """Return the options of `fit` for the simpler choice that is better, or as good.
-
-    Where a method that learns no metric is better, those for the most similar rule. None if there
-    is no such choice on held-out labels, no option gives it, or it was fitted.
-    """
-    comparison, settings = outcome.comparison, outcome.settings
-    if comparison is None or comparison.verdict.status == "ahead":
-        return {}
-    rival = comparison.verdict.rival.kind
-    if rival == "equal":
-        large_rho = 1000.0  # a ridge that keeps weights equal
-        if settings.rho is not None and settings.rho >= large_rho:
-            return {}
-        # With a constraint, no source alone is chosen instead.
-        constraint = settings.constraint or "nonnegative"
-        return {"rho": f"{large_rho:g}", "constraint": constraint}
-    if rival in RULES_TO_TRY:
-        other, fitted = RULES_TO_TRY[rival], settings.rule or outcome.model.rule_.name
-        return {"rule": other} if comparison.verdict.status == "behind" and fitted != other else {}
-    rules = {"best-single": None, "source-1-nn": "nearest", "source-5-nn": "k-nearest"}
-    if rival not in rules or not comparison.best_source:
-        return {}
-    rule = rules[rival]
-    if len(comparison.sources) == 1 and settings.rule == rule:
-        return {}
-    return {"only": comparison.best_source} | ({} if rule is None else {"rule": rule})

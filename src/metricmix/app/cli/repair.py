@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import time
 import warnings
@@ -114,7 +115,7 @@ def repair(
     """
     with interruptible("nothing was written"):
         from metricmix.app.ingest.matrices import check_target, write_matrix
-        from metricmix.app.matrix_check import fill_one_sided
+        from metricmix.app.matrix_check import check_repairable, fill_one_sided
         from metricmix.exceptions import ConvergenceWarning
         from metricmix.nearness import nearest_metric
         from metricmix.nearness.norms.norm import NORMS as METHODS
@@ -127,7 +128,8 @@ def repair(
         matrix = fill_one_sided(read_matrix_file(file, symmetrise))
         with report_errors(file):
             check_target(out, matrix.items)
-        check_repairable(file, matrix)
+        with report_errors(file):
+            check_repairable(matrix)
         matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
         known = None if start is None else read_start(start, matrix)
         resumed = checkpoint is not None and checkpoint.exists()
@@ -161,54 +163,6 @@ def repair(
 
 
 # -- input and progress ------------------------------------------------------------------------
-
-
-def check_repairable(file: Path, matrix: Matrix) -> None:
-    """Raise CommandError, with the names of the items, for errors that a repair would only hide."""
-    import numpy as np
-    from scipy.sparse.csgraph import connected_components
-
-    from metricmix.nearness.reading import LARGEST
-
-    values = matrix.values
-    scale = float(np.nanmax(np.abs(values)))
-    if scale > LARGEST:
-        i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
-        raise CommandError(
-            f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
-            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or use another unit"
-        )
-    unknown = np.isnan(values)
-    apart = np.where(unknown, 0.0, np.abs(values - values.T))
-    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
-    if apart[i, j] > max(1e-9, matrix.rounding) * scale:
-        raise CommandError(
-            f"{file}: expected a symmetric matrix, found {values[i, j]:.6g} from "
-            f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
-            f"{matrix.name(i)}; pass --symmetrise mean, min or max"
-        )
-    diagonal = np.abs(np.diagonal(values))
-    i = int(diagonal.argmax())
-    if diagonal[i] > 1e-9 * scale:
-        raise CommandError(
-            f"{file}: expected 0 from every item to itself, found {values[i, i]:.6g} for "
-            f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
-            "into dissimilarities first"
-        )
-    _, part = connected_components(~unknown)
-    if part.any():
-        i, j = 0, int(part.argmax())
-        raise CommandError(
-            f"{file}: expected a path of known entries between any two items, found none between "
-            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
-        )
-    lowest = int(np.nanargmin(values))
-    i, j = divmod(lowest, len(values))
-    if values[i, j] < 0:
-        raise CommandError(
-            f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
-            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
-        )
 
 
 def read_start(start: Path, matrix: Matrix) -> Floats:
@@ -283,10 +237,17 @@ class Repair:
         return self.result.status.name == "INTERRUPTED"
 
     @property
+    def changes(self) -> dict[str, Any]:
+        """What changed, in numbers; pairs and items by their places."""
+        from metricmix.app.matrix_check import changes_between
+
+        return changes_between(self.matrix.values, self.result.metric)
+
+    @property
     def advice(self) -> str:
         """Why the run ended before --tol, and what to do."""
         again = (
-            f"pass --start {self.out} to continue from it"
+            f"pass --start {shlex.quote(str(self.out))} to continue from it"
             if self.checkpoint is None
             else "run the same command with --force to resume"
         )
@@ -300,7 +261,7 @@ class Repair:
 
 def print_repair(done: Repair) -> None:
     """Print what changed, how near the metric is, and what to try if it could be nearer."""
-    matrix, result, changes = done.matrix, done.result, _changes(done)
+    matrix, result, changes = done.matrix, done.result, done.changes
     name, values = matrix.name, matrix.values
     n = len(values)
     click.echo(f"{done.out}: a metric of {n} item{'s' * (n != 1)}, {done.seconds:.1f} s")
@@ -355,37 +316,9 @@ def print_repair(done: Repair) -> None:
         click.echo(f"  {done.advice}")
 
 
-def _changes(done: Repair) -> dict[str, Any]:
-    """Return what changed, in numbers; pairs and items by their places."""
-    import numpy as np
-
-    values, metric = done.matrix.values, done.result.metric
-    upper = np.triu(np.ones(values.shape, bool), 1)
-    known = upper & ~np.isnan(values)
-    change = np.where(known, metric - np.nan_to_num(values), 0.0)
-    apart = np.abs(change)
-    unchanged = 1e-6  # changes up to this share of the entry itself are not counted
-    moved = apart > unchanged * np.where(known, np.abs(values), 0.0)
-    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
-    total = float(apart.sum())
-    by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
-    worst = [k for k in np.argsort(-by_item, kind="stable")[:3].tolist() if by_item[k] > 0]
-    return {
-        "known": int(known.sum()),
-        "changed": int(moved.sum()),
-        "lowered": int((moved & (change < 0)).sum()),
-        "raised": int((moved & (change > 0)).sum()),
-        "filled": int((upper & ~known).sum()),
-        "largest_change": float(apart.max()),
-        "mean_change": float(apart[moved].mean()) if moved.any() else 0.0,
-        "most_changed": (i, j) if moved.any() else None,
-        "by_item": [(k, float(by_item[k])) for k in worst],
-    }
-
-
 def as_record(done: Repair) -> dict[str, Any]:
     """Return the same for JSON; items by their names."""
-    result, name, changes = done.result, done.matrix.key, _changes(done)
+    result, name, changes = done.result, done.matrix.key, done.changes
     pair = changes["most_changed"]
     changes["most_changed"] = None if pair is None else [name(k) for k in pair]
     changes["by_item"] = [{"item": name(k), "share": share} for k, share in changes["by_item"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -57,11 +58,14 @@ def parse_source(text: str) -> SourceSpec:
         named = [other for other in KINDS if other != "metric"]
         try:
             check_metric_name(kind)
-        except InputError:
+        except InputError as error:
+            close = difflib.get_close_matches(kind.casefold(), named, n=1, cutoff=0.75)
+            other = error.remedy if error.remedy.startswith("did you mean") else ""
             raise InputError(
                 argument=f"source {name!r}",
                 expected=f"{', '.join(named)} or a distance such as euclidean or cosine",
                 found=f"{kind!r}",
+                remedy=f"did you mean {close[0]!r}?" if close else other,
             ) from None
         kind, metric = "metric", kind
         what, options = _split_options(rest, kind)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.app.page.embedding import align, plane_coordinates
-from metricmix.app.page.example import example_path
-from metricmix.app.page.page_paths import edges_to_phrase, embed_chains, embed_paths, pairs_to_embed
+from metricmix.app.page.embedding import align, make_views, plane_coordinates
+from metricmix.app.page.page_paths import (
+    edges_to_phrase,
+    embed_chains,
+    embed_paths,
+    example_path,
+    pairs_to_embed,
+)
 from metricmix.app.page.values import (
     MAX_ITEMS,
     Accuracy,
@@ -31,7 +35,6 @@ from metricmix.dissimilarity.known import Known
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import nearest_labelled_item
-from metricmix.kernels.threads import in_threads
 from metricmix.labels import class_numbers
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -362,38 +365,3 @@ def page_weights(
     )
     resamples = f", {n_bootstrap} resamples" if n_bootstrap else ""
     return weights, f"95 % interval (Bayesian bootstrap over the labelled items{resamples})"
-
-
-def make_views(
-    model: MixturePredictor,
-    metric: Floats,
-    items: Indices,
-    on_progress: Callable[[float], None],
-) -> tuple[View, ...]:
-    """Return the maps of the mixture and of each source over some items, computed in threads.
-
-    Those of the sources are aligned with that of the mixture. A stack over sparse edges that was
-    loaded does not have the values between any two items: there is the map of the mixture only.
-    """
-    stack, lock = model.stack_, Lock()
-    known = stack.origin
-    names = ("mixture", *(() if known is None else known.names))
-    n_done = 0
-
-    def lay_out(k: int) -> Floats:
-        nonlocal n_done
-        if k == 0:
-            distances = metric
-        else:
-            assert known is not None
-            with lock:  # computed sources may not be thread-safe
-                distances = np.asarray(known.sources[k - 1].block(items, items), np.float64)
-        points = plane_coordinates(distances)
-        with lock:
-            n_done += 1
-            on_progress(n_done / len(names))
-        return points
-
-    mixture, *others = in_threads(lay_out, range(len(names)), model.n_jobs)
-    maps = [mixture, *(align(points, mixture) for points in others)]
-    return tuple(View(name, points) for name, points in zip(names, maps, strict=True))

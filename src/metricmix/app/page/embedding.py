@@ -13,16 +13,21 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Lock
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes
 from scipy.sparse import csr_array
 
+from metricmix.app.page.values import View
+from metricmix.estimators.predictor import MixturePredictor
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import blas_threads
-from metricmix.typing import Floats, Ints
+from metricmix.kernels.threads import blas_threads, in_threads
+from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["align", "landmark_mds", "plane_coordinates", "tsne"]
+__all__ = ["align", "landmark_mds", "make_views", "plane_coordinates", "tsne"]
 
 
 def plane_coordinates(distances: Floats, max_items: int = 6000) -> Floats:
@@ -231,3 +236,38 @@ def gradient_descent(
                 step = learning_rate * gain[axis, i] * slope
                 velocity[axis, i] = momentum * velocity[axis, i] - step
                 places[axis, i] += velocity[axis, i]
+
+
+def make_views(
+    model: MixturePredictor,
+    metric: Floats,
+    items: Indices,
+    on_progress: Callable[[float], None],
+) -> tuple[View, ...]:
+    """Return the maps of the mixture and of each source over some items, computed in threads.
+
+    Those of the sources are aligned with that of the mixture. A stack over sparse edges that was
+    loaded does not have the values between any two items: there is the map of the mixture only.
+    """
+    stack, lock = model.stack_, Lock()
+    known = stack.origin
+    names = ("mixture", *(() if known is None else known.names))
+    n_done = 0
+
+    def lay_out(k: int) -> Floats:
+        nonlocal n_done
+        if k == 0:
+            distances = metric
+        else:
+            assert known is not None
+            with lock:  # computed sources may not be thread-safe
+                distances = np.asarray(known.sources[k - 1].block(items, items), np.float64)
+        points = plane_coordinates(distances)
+        with lock:
+            n_done += 1
+            on_progress(n_done / len(names))
+        return points
+
+    mixture, *others = in_threads(lay_out, range(len(names)), model.n_jobs)
+    maps = [mixture, *(align(points, mixture) for points in others)]
+    return tuple(View(name, points) for name, points in zip(names, maps, strict=True))

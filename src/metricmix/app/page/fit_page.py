@@ -8,7 +8,7 @@ from metricmix.app.page.content import Annotations, Precomputed, page_content
 from metricmix.app.page.values import Accuracy, ConfusionMatrix, PageContent
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases
-from metricmix.fitting.plan import label_remarks
+from metricmix.fitting.plan import label_remarks, name_column
 from metricmix.items.cells import stem_of
 from metricmix.items.items import Items
 
@@ -48,10 +48,6 @@ def run_page(
         accuracies += (Accuracy(method.name, method.mean, method.standard_error, single=single),)
     if outcome.comparison is not None and outcome.comparison.classes is not None:
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
-    title_column = settings.name
-    if title_column is None:
-        by_name = {name.casefold(): name for name in items.columns}
-        title_column = by_name.get("name", by_name.get("title", ""))
     facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
     facts += [("Read", text) for text in (items.origin.remark, items.numbering) if text]
     joined = gathered.report
@@ -98,7 +94,7 @@ def run_page(
             outcome.metric, outcome.probabilities, outcome.weights, outcome.nearest[0]
         ),
         annotations=Annotations(
-            items=item_titles(items, title_column),
+            items=item_titles(items, name_column(items, settings.name)),
             sources={source.name: source.describe() for source in sources},
             command=command,
             facts=facts,

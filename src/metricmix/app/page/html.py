@@ -27,7 +27,6 @@ __all__ = [
     "ArrayPacker",
     "as_live",
     "encode",
-    "item_ids",
     "json_values",
     "page_html",
     "page_items",
@@ -317,11 +316,6 @@ def as_live(page: str) -> str:
             page[room + len(LIVE) :],
         )
     )
-
-
-def item_ids(page: str) -> list[str]:
-    """Return the ids of the items on a written page; InputError if it is not one."""
-    return page_items(page)[0]
 
 
 def page_items(page: str) -> tuple[list[str], int]:

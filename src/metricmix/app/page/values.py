@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import InputError
 from metricmix.typing import Floats, Indices
 
 __all__ = [
@@ -67,21 +66,6 @@ class PageItems:
     nearest: NDArray[np.integer] | None = None
     target: NDArray[np.floating] | None = None
     predicted: NDArray[np.floating] | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.ids)
-        if n > MAX_ITEMS:
-            raise InputError(
-                argument="items", expected=f"at most {MAX_ITEMS} for one page", found=n
-            )
-        optional = ("confidence", "prefers", "nearest", "target", "predicted")
-        names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
-        for name in (*names, *(name for name in optional if getattr(self, name) is not None)):
-            found = len(getattr(self, name))
-            if found != n:
-                raise InputError(
-                    argument=f"items.{name}", expected=f"{n} values, one per id", found=found
-                )
 
 
 @dataclass(frozen=True)
@@ -177,7 +161,7 @@ class Example:
     Attributes
     ----------
     kind : "detour", "shortcut", "source", "misfit" or "nearest"
-        As :mod:`metricmix.app.page.example` describes them.
+        As :mod:`metricmix.app.page.page_paths` describes them.
     items : pair of item numbers
     nearer : float
         Of a detour or a source: the share of pairs that are farther apart in the learned metric.
@@ -258,11 +242,6 @@ class PageContent:
     paths along the nearest items of each item; `phrases` say edges in words, by their keys
     ``i * n + j``, with i < j unless directed; `headline` says how the metric does beside simpler
     methods; the page opens on the path of `example`.
-
-    Raises
-    ------
-    InputError
-        If arrays do not belong to the same items.
     """
 
     title: str
@@ -283,21 +262,3 @@ class PageContent:
     phrases: Mapping[int, str] = field(default_factory=dict)
     headline: str | None = None
     example: Example | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.items.ids)
-        if not self.views:
-            raise InputError(argument="views", expected="at least one map", found="none")
-        for view in self.views:
-            if np.shape(view.coordinates) != (n, 2):
-                raise InputError(
-                    argument=f"views ({view.name!r})",
-                    expected=f"coordinates ({n}, 2)",
-                    found=np.shape(view.coordinates),
-                )
-        if self.paths is not None and self.paths.parts.shape[1] != len(self.weights):
-            raise InputError(
-                argument="paths.parts",
-                expected=f"{len(self.weights)} columns, one per weight",
-                found=self.paths.parts.shape[1],
-            )

@@ -1,4 +1,4 @@
-"""What to fit, to which files; as TOML, ``metricmix fit --write-config`` and ``--config``.
+"""What to fit, to which files: by options, or as TOML (``--write-config`` and ``--config``).
 
 ====================  ============================================================================
 ``table``, ``label``  the table of items, and its column of labels
@@ -24,14 +24,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from metricmix.app.ingest.given_files import with_files
-from metricmix.app.ingest.source_text import parse_source
+from metricmix.app.ingest.source_text import (
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    with_distinct_names,
+)
 from metricmix.app.ingest.table_files import items_from_table, read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
-from metricmix.fitting.options import FitRequest
-from metricmix.fitting.plan import plan_items
+from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ __all__ = [
     "plan_record",
     "read_config",
     "resolved",
+    "settings_of_options",
     "write_config",
 ]
 
@@ -53,8 +58,6 @@ FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds", "on
 ON_THE_COMMAND_LINE = {"n_splits": "folds", "n_bootstrap": "bootstrap", "keep_metric": "metric"}
 """What settings are called there, if not as in :class:`FitSettings`."""
 TOP = ("table", "label", "id", "kinds", "sources", "settings")
-REMOVED = {"within": "values are now stored by sizes, not by expected times"}
-"""Settings that files of earlier versions have, and why they were removed."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -66,18 +69,17 @@ class FitSettings(FitRequest):
     ----------
     table, label, id : str
         The table of items, its column of labels, and that of ids (default: the first).
-    keep_metric, report : bool
-        Whether to write all distances, and the page.
+    keep_metric : bool
+        Whether to write all distances.
     missing : tuple of str
         Texts that stand for missing values, besides the usual ones.
 
-    The others are those of :class:`~metricmix.fitting.options.FitRequest`.
+    The others are those of :class:`~metricmix.fitting.plan.FitRequest`.
     """
 
     table: str
     label: str
     id: str | None = None
-    report: bool = field(default=True, kw_only=True)
     keep_metric: bool = field(default=False, kw_only=True)
     missing: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -85,6 +87,30 @@ class FitSettings(FitRequest):
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
         return (self.table, *(spec.file for spec in self.sources if spec.file))
+
+
+def settings_of_options(table: str | os.PathLike[str], stated: Mapping[str, Any]) -> FitSettings:
+    """Return the settings that the options of ``metricmix fit`` state, by name of the option."""
+    kinds = {}
+    for text in stated["kind"]:
+        column, _, kind = text.rpartition("=")
+        if not (column and kind):
+            raise InputError(
+                argument="--kind",
+                expected="COLUMN=KIND, such as zip=category",
+                found=f"{text!r}",
+            )
+        kinds[column] = kind
+    parsers = {"edges": parse_edges, "matrix": parse_matrix, "source": parse_source}
+    sources = [parse(text) for name, parse in parsers.items() for text in stated[name]]
+    named = {field.name for field in fields(FitSettings)} & stated.keys() - {"table"}
+    return FitSettings(
+        str(table),
+        sources=with_distinct_names(sources),
+        defaults=not stated["source"],
+        kinds=kinds,
+        **{name: stated[name] for name in named},
+    )
 
 
 def plan_files(settings: FitSettings) -> Plan:
@@ -146,14 +172,18 @@ def setting_names() -> dict[str, str]:
     return {ON_THE_COMMAND_LINE.get(name, name): name for name in names}
 
 
+def moved(file: str, *, of: Path | str = "", to: Path | str = "") -> str:
+    """Return the path of a file `of` a folder, as seen from another one; absolute ones stay."""
+    return file if os.path.isabs(file) else os.path.relpath(Path(of) / file, to or ".")
+
+
 # -- writing -------------------------------------------------------------------------------------
 
 
 def write_config(path: str | os.PathLike[str], plan: Plan, settings: FitSettings) -> None:
     """Write the settings of a fit, all defaults filled in, whole or not at all."""
-    text = config_text(plan, settings, Path(path).parent)
     try:
-        content = text.encode()
+        content = config_text(plan, settings, Path(path).parent).encode()
     except UnicodeEncodeError:
         raise InputError(
             "a name is not valid Unicode and cannot be written as TOML", argument=path
@@ -168,7 +198,7 @@ def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
     lines = [
         f"# {report.n_items:,} items, {report.n_labelled:,} with a label. Edit, and run: metricmix "
         "fit --config FILE",
-        f"table = {quote(relative(whole.table, folder))}",
+        f"table = {quote(moved(whole.table, to=folder))}",
         f"label = {quote(whole.label)}",
         f"id = {quote(str(whole.id))}",
         "",
@@ -219,15 +249,10 @@ def key(name: str) -> str:
     return name if BARE.fullmatch(name) else quote(name)
 
 
-def relative(file: str, folder: Path) -> str:
-    """Return the path of a file, seen from a folder; absolute ones stay."""
-    return file if os.path.isabs(file) else os.path.relpath(file, folder)
-
-
 def source_value(spec: SourceSpec, folder: Path) -> str:
     """Return a source as ``--source`` takes it; as a table where names would be misread."""
     if spec.file is not None:
-        spec = replace(spec, file=relative(spec.file, folder))
+        spec = replace(spec, file=moved(spec.file, to=folder))
     text = str(replace(spec, name="x")).removeprefix("x=")
     try:
         same = replace(parse_source(f"x={text}"), name=spec.name) == spec
@@ -263,15 +288,13 @@ def read_config(
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"expected TOML, but: {error}", argument=file) from None
     check_keys(file, content, TOP)
-    for name in ("table", "label"):
-        if name not in content:
+    found: dict[str, Any] = {}
+    for name in ("table", "label", "id"):
+        if name in content:
+            found[name] = text_of(file, name, content[name])
+        elif name != "id":
             raise InputError(argument=file, expected=f'a line {name} = "...", found none')
-    found: dict[str, Any] = {
-        name: text_of(file, name, content[name])
-        for name in ("table", "label", "id")
-        if name in content
-    }
-    found["table"] = from_here(found["table"], file.parent)
+    found["table"] = moved(found["table"], of=file.parent)
     kinds = section(file, content, "kinds")
     found["kinds"] = {name: text_of(file, f"kinds.{name}", kind) for name, kind in kinds.items()}
     if "sources" in content:
@@ -280,12 +303,6 @@ def read_config(
         found["defaults"] = False
     names, types = setting_names(), get_type_hints(FitSettings)
     given = section(file, content, "settings")
-    for name in REMOVED.keys() & given.keys():
-        raise InputError(
-            f"was removed: {REMOVED[name]}",
-            argument=f"{file}, settings.{name}",
-            remedy="delete the line; edges_per_item and dense state how they are stored",
-        )
     check_keys(file, given, tuple(names), "settings.")
     for name, value in given.items():
         if types[names[name]] == tuple[str, ...]:
@@ -331,11 +348,6 @@ def text_of(file: Path, name: str, value: Any) -> str:
     return value
 
 
-def from_here(name: str, folder: Path) -> str:
-    """Return the path of a file that is given as seen from a folder; absolute ones stay."""
-    return name if os.path.isabs(name) else os.path.relpath(folder / name)
-
-
 def source_of(file: Path, name: str, value: Any) -> SourceSpec:
     """Return a source, given as ``--source`` takes it or as a table."""
     where = f"{file}, sources.{name}"
@@ -356,4 +368,4 @@ def source_of(file: Path, name: str, value: Any) -> SourceSpec:
         raise InputError(message, argument=where) from None
     except TypeError as error:
         raise InputError(str(error), argument=where) from None
-    return spec if spec.file is None else replace(spec, file=from_here(spec.file, file.parent))
+    return spec if spec.file is None else replace(spec, file=moved(spec.file, of=file.parent))

@@ -38,23 +38,21 @@ from metricmix.app.pipeline.run_folder import (
 from metricmix.atomic import Reservation, reserved
 from metricmix.dissimilarity.plan import Plan
 from metricmix.dissimilarity.value_storage import ValueStorage
-from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs
 from metricmix.fitting.outcome import FitOutcome, json_values
-from metricmix.fitting.progress import OnProgress, StepProgress
+from metricmix.fitting.plan import OnProgress, name_column
 from metricmix.labels import class_numbers
 from metricmix.memory import in_words
 from metricmix.paths.trees import distances_from
 from metricmix.storage.models import save
-from metricmix.typing import Floats, Indices
 
 __all__ = [
     "as_csv",
     "check_output_folder",
     "fit_files",
-    "prediction_rows",
+    "prediction_columns",
     "reserved_folder",
     "write_run",
 ]
@@ -102,34 +100,34 @@ def fit_files(
                 argument=file,
                 remedy="rename it, or write to another folder",
             )
-    storage = storage or settings.storage(plan)
-    progress = StepProgress(settings, storage, on_progress)
-    outcome = fit_plan(plan, settings, progress, storage)
-    return write_run(outcome, out, progress, command, plan)
+    outcome = fit_plan(plan, settings, storage=storage, on_progress=on_progress)
+    return write_run(outcome, out, command=command, plan=plan)
 
 
 def write_run(
     outcome: FitOutcome,
     out: Reservation,
-    progress: StepProgress | None = None,
+    *,
+    page: bool | None = None,
     command: str | None = None,
     plan: Plan | None = None,
 ) -> FitOutcome:
     """Write the files of a fit, completely or not at all; return it with their names.
 
-    The `plan` has the sources that could not be used, too.
+    `page` says whether report.html is written, by default as the settings say. The `plan` has the
+    sources that could not be used, too.
     """
-    settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
-    progress = progress or StepProgress(settings, outcome.storage)
+    settings, gathered, progress = outcome.settings, outcome.gathered, outcome.progress
     with out.replacing() as folder:
-        if settings.report:
+        if settings.report if page is None else page:
             with progress.step("page") as report:
                 write_page(folder / REPORT, run_page(outcome, command, report))
         with progress.step("writing"):
-            save(model, folder / MODEL)
-            save(FitInputs.of(gathered), folder / ITEMS)
-            write_csv(folder / PREDICTIONS, prediction_rows(outcome))
-            write_csv(folder / WEIGHTS, weight_rows(outcome.weights))
+            save(outcome.model, folder / MODEL)
+            named = name_column(gathered.items, settings.name)
+            save(FitInputs.of(gathered, named), folder / ITEMS)
+            write_csv(folder / PREDICTIONS, prediction_columns(outcome))
+            write_csv(folder / WEIGHTS, weight_columns(outcome))
             if isinstance(settings, FitSettings) and settings.keep_metric:
                 write_metric(folder / METRIC, outcome)
         asked = resolved(settings, plan or gathered)
@@ -205,79 +203,71 @@ def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
         yield reservation
 
 
-def prediction_rows(outcome: FitOutcome) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv.
+# -- tables ----------------------------------------------------------------------------------------
+
+FORMATS = {"confidence": ".4f", "target": ".10g", "predicted": ".10g"}
+"""Digits of numbers in CSV files, if not six."""
+
+
+def prediction_columns(outcome: FitOutcome) -> dict[str, list[Any]]:
+    """Return the columns of predictions.csv, a row per item.
 
     ``nearest`` is the nearest other labelled item, ``confidence`` the probability of the label
     without an item's own label (:mod:`metricmix.learning.held_out`), ``prefers`` the predicted
     class where it is not the given one. Labels that were left out of learning are given as well,
     with confidence 0. The only label of a class that is kept cannot be judged without itself:
-    ``confidence`` is empty. A numeric target is predicted without an item's own target.
+    ``confidence`` is NaN. A numeric target is predicted without an item's own target.
     """
-    model, nearest, probabilities = outcome.model, outcome.nearest, outcome.probabilities
-    if isinstance(model, MetricMixtureRegressor):
-        yield from target_rows(model, nearest, probabilities)
-        return
-    yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
-    given = model.known_.mask
-    labels = class_numbers(model.classes_, model.transduction_)
-    predicted = probabilities.argmax(axis=1)
-    others, distances = nearest
+    model, answers, (others, distances) = outcome.model, outcome.probabilities, outcome.nearest
+    items, given = model.stack_.items, model.known_.mask
+    near = {"nearest": items[others].tolist(), "distance": distances.tolist()}
+    if model.is_numeric:
+        targets = {"target": model.transduction_.tolist(), "given": given.tolist()}
+        return {"id": items.tolist(), **targets, "predicted": answers.tolist(), **near}
+    labels, predicted = class_numbers(model.classes_, model.transduction_), answers.argmax(axis=1)
     single = {item: label for label, item in outcome.gathered.report.labels_left_out}
+    left_out = np.array([item in single for item in items.tolist()], dtype=bool)
     alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
-    for i, item in enumerate(model.stack_.items.tolist()):
-        is_left_out = item in single
-        misfit = is_left_out or (given[i] and predicted[i] != labels[i] and not alone[i])
-        confidence = 0.0 if is_left_out else probabilities[i, labels[i]]
-        yield (
-            item,
-            single[item] if is_left_out else model.classes_[labels[i]],
-            "yes" if given[i] or is_left_out else "no",
-            "" if alone[i] else f"{confidence:.4f}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-            model.classes_[predicted[i]] if misfit else "",
-        )
+    confidence = np.where(left_out, 0.0, answers[np.arange(len(labels)), labels])
+    misfit = left_out | (given & (predicted != labels) & ~alone)
+    found = zip(items.tolist(), model.classes_[labels].tolist(), strict=True)
+    return {
+        "id": items.tolist(),
+        "label": [single.get(item, label) for item, label in found],
+        "given": (given | left_out).tolist(),
+        "confidence": np.where(alone, np.nan, confidence).tolist(),
+        **near,
+        "prefers": np.where(misfit, model.classes_[predicted], "").tolist(),
+    }
 
 
-def target_rows(
-    model: MetricMixtureRegressor, nearest: tuple[Indices, Floats], predicted: Floats
-) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per item of predictions.csv, for a numeric target."""
-    yield "id", "target", "given", "predicted", "nearest", "distance"
-    given, (others, distances) = model.known_.mask, nearest
-    for i, item in enumerate(model.stack_.items.tolist()):
-        yield (
-            item,
-            f"{model.transduction_[i]:.10g}",
-            "yes" if given[i] else "no",
-            f"{predicted[i]:.10g}",
-            model.stack_.items[others[i]],
-            f"{distances[i]:.6g}",
-        )
+def weight_columns(outcome: FitOutcome) -> dict[str, Any]:
+    """Return the columns of weights.csv: intervals are NaN where there are none.
 
-
-def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per source of weights.csv, from the columns of the weights.
-
-    Cells of intervals are empty where there are none. The effect of a source is its weight here:
-    files are scaled by the means of their sources.
+    The effect of a source is its weight here: files are scaled by the means of their sources.
     """
-    numbers = ("weight", "lower", "upper", "same_sign", "scale")
-    yield "source", *numbers
-    for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
-        yield (name, *("" if value != value else f"{value:.6g}" for value in values))
+    names = ("weight", "lower", "upper", "same_sign", "scale")
+    return {"source": outcome.weights["name"]} | {name: outcome.weights[name] for name in names}
 
 
-def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as a CSV file in UTF-8."""
-    path.write_text(as_csv(rows), encoding="utf-8", newline="")
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns as a CSV file in UTF-8."""
+    path.write_text(as_csv(columns), encoding="utf-8", newline="")
 
 
-def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as CSV."""
-    table = [[str(cell) for cell in row] for row in rows]
-    has_return = any("\r" in cell for row in table for cell in row)  # csv would not quote it
+def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Return columns as CSV: numbers rounded, NaN as an empty cell, truth values as yes and no."""
+
+    def cell(name: str, value: Any) -> str:
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, float):
+            return "" if value != value else format(value, FORMATS.get(name, ".6g"))
+        return str(value)
+
+    rows = [[cell(name, value) for value in values] for name, values in columns.items()]
+    table = [list(columns), *zip(*rows, strict=True)]
+    has_return = any("\r" in text for row in table for text in row)  # csv would not quote it
     quoting: Any = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)

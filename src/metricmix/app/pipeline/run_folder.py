@@ -22,7 +22,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.fitting.new_items import FitInputs
 from metricmix.fitting.phrases import EdgePhrases
+from metricmix.fitting.plan import name_column
 from metricmix.paths.learned_metric import Metric
 from metricmix.storage.models import load
 
@@ -155,7 +156,8 @@ class RunFolder:
     def find_item(self, text: str) -> Any:
         """Return the id written as `text`; InputError with similar ids if there is none.
 
-        Trees have underscores where other files have blanks: either will do, if one id fits.
+        Trees have underscores where other files have blanks: either will do, if one id fits. The
+        name of an item that the page shows will do, too, if no other item has it.
         """
         ids = dict(zip(self.item_ids, self.model.stack_.items.tolist(), strict=True))
         if text in ids:
@@ -163,6 +165,13 @@ class RunFolder:
         blanks = [one for one in ids if one.replace("_", " ") == text.replace("_", " ")]
         if len(blanks) == 1:
             return ids[blanks[0]]
+        called = [
+            item
+            for item, name in zip(ids.values(), self.item_names(), strict=False)
+            if name.casefold() == text.casefold()
+        ]
+        if len(called) == 1:
+            return called[0]
         folded = text.casefold()
         alike = [one for one in ids if one.casefold() == folded]
         alike = alike or [one for one in ids if folded and folded in one.casefold()]
@@ -171,6 +180,17 @@ class RunFolder:
             raise InputError(f"no item is called {text!r}; did you mean {alike[0]!r}{others}?")
         similar = difflib.get_close_matches(text, list(ids), n=3, cutoff=0.5) or list(ids)[:3]
         raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
+
+    def item_names(self) -> Sequence[str]:
+        """Return what items are called, in their order; none if that was not stored."""
+        kept, arguments = self.readable_inputs(), self.record.get("arguments")
+        if kept is None or not isinstance(arguments, dict):
+            return ()
+        try:
+            column = name_column(kept.items, arguments.get("name"))
+        except InputError:
+            return ()
+        return kept.items.texts(column) if column else ()
 
     def labels_left_out(self) -> dict[str, str]:
         """Return given labels not used for learning, by item; none for a model file alone."""

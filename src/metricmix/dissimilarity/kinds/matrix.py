@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,8 @@ class MatrixSource(ItemSource):
                 argument=f"source {self.spec.name!r}",
                 expected="the rows of the new items, found none",
                 remedy=(
-                    f"pass --matrix {self.spec.name}=FILE with a row per new item and a "
-                    "column per item of the fit"
+                    f"pass --matrix {shlex.quote(self.spec.name)}=FILE with a row per new item "
+                    "and a column per item of the fit"
                 ),
             )
         return new.rows[self.spec.name]
