@@ -10,19 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricmix.paper.experiment import STARTS
-from metricmix.paper.experiment1_complexity import LINE, growth_exponent, solved_cells
+from metricmix.paper.experiment1_complexity import LINE
 from metricmix.paper.results import (
     Interval,
     Results,
     difference_interval,
     geometric_interval,
+    growth_exponent,
     mean_interval,
+    solved_cells,
 )
 from metricmix.solvers.direct import dense_bytes, n_constraints
 
 __all__ = [
     "CLAIMS",
     "OURS",
+    "Check",
     "Claim",
     "Finding",
     "Verdict",

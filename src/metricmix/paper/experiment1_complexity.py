@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,7 +38,6 @@ from metricmix.mixture.linear import Mixture
 from metricmix.objectives import LabelContrast, LeastSquares
 from metricmix.paper.data import N_GRAPHS, Data, check_enough, graphs_of, image_metric
 from metricmix.paper.experiment import Cell, CellResult, Experiment, generator, solve
-from metricmix.paper.results import Results
 from metricmix.paths import path_metric
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.problem import Problem
@@ -54,10 +54,7 @@ __all__ = [
     "StepCost",
     "default_limits",
     "growing_problem",
-    "growth_exponent",
     "solve_by",
-    "solved_cells",
-    "step_seconds",
     "warm_up",
 ]
 
@@ -201,12 +198,6 @@ def warm_up(method: str) -> None:
     solve_by(method, metric, graphs_of(metric), rng)
 
 
-def solved_cells(results: Results, method: str, **where: int) -> list[dict[str, Any]]:
-    """Return the stored cells of a method, those left out for lack of memory aside."""
-    found = results.records("complexity", method=method, **where)
-    return [record for record in found if "error" in record["values"]]
-
-
 class SmallImprovement:
     r"""Stop when the objective improves by less than a share `tol` between two checks.
 
@@ -261,7 +252,11 @@ class GeneralSolver(Experiment):
         D = int(cell["D"])
         pixels, _ = data.images.sample(generator(seed, Complexity.name, D, 0), D)
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(solve_and_measure, image_metric(pixels), available_bytes()).result()
+            found = pool.submit(solve_and_measure, image_metric(pixels), available_bytes())
+            try:
+                return found.result()
+            except (MemoryError, TooLargeError, BrokenProcessPool) as error:
+                return CellResult({"skipped": str(error) or "out of memory"})
 
 
 def solve_and_measure(metric: Floats, limit: int | None) -> CellResult:
@@ -271,10 +266,7 @@ def solve_and_measure(metric: Floats, limit: int | None) -> CellResult:
 
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    try:
-        found = solve_by("trust-constr", metric, graphs_of(metric), np.random.default_rng(0))
-    except (MemoryError, TooLargeError) as error:
-        return CellResult({"skipped": str(error) or "out of memory"})
+    found = solve_by("trust-constr", metric, graphs_of(metric), np.random.default_rng(0))
     with suppress(OSError):
         peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
         found.values["peak_gib"] = int(peak) / 2**20
@@ -393,22 +385,3 @@ def seconds_per_step(
             step(weights, terms[t : t + 1])
         times.append(time.process_time() - started)
     return min(times) / len(terms)
-
-
-def step_seconds(results: Results, way: str) -> tuple[Floats, Floats]:
-    """Return the sizes n and the seconds of a step."""
-    found = [
-        (record["cell"]["n"], record["seconds"][way]) for record in results.records("step-cost")
-    ]
-    n, seconds = zip(*sorted(found), strict=True)
-    return np.array(n, float), np.array(seconds)
-
-
-def growth_exponent(results: Results, way: str) -> float:
-    """Return the exponent of n in the operations of a step, from the smallest to the largest n."""
-    found = {
-        int(record["cell"]["n"]): record["values"]["operations"][way]
-        for record in results.records("step-cost")
-    }
-    low, high = min(found), max(found)
-    return float(np.log(found[high] / found[low]) / np.log(high / low)) if low < high else np.nan

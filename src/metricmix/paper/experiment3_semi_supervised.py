@@ -180,8 +180,7 @@ def spectral_embedding(A: Floats) -> Floats:
     """
     root = 1.0 / np.sqrt(np.maximum(A.sum(axis=1), 1.0))
     values, vectors = np.linalg.eigh(root[:, None] * A * root)
-    chosen = np.argsort(values)[::-1][1 : DIMENSIONS + 1]
-    return np.asarray(root[:, None] * vectors[:, chosen] * values[chosen])
+    return np.asarray((root[:, None] * vectors * values)[:, -DIMENSIONS:])
 
 
 def walk_embedding(A: Floats, window: int = 10) -> Floats:

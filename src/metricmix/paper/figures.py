@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricmix.paper.experiment1_complexity import (
-    LINE,
+from metricmix.paper.experiment1_complexity import LINE
+from metricmix.paper.results import (
+    Results,
     growth_exponent,
+    mean_interval,
     solved_cells,
     step_seconds,
 )
-from metricmix.paper.results import Results, mean_interval
 from metricmix.plots import PALETTE, figure, panels
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def draw_feature_space(results: Results) -> Figure:
             "full": {"color": PALETTE[2], "marker": "s"},
         },
     ]
-    picture, axes = panels(1, 2, 10.0, 5.0, sharey=True)
+    picture, axes = panels(1, 2, 10.0, 5.8, sharey=True)
     for ax, look, title in zip(
         axes[0],
         looks,
@@ -279,7 +280,7 @@ def draw_semi_supervised(results: Results) -> Figure:
         "random": "papers drawn at random (literal)",
         "walk": "papers met on a random walk",
     }
-    picture, axes = panels(2, 2, 10.0, 9.2, sharey=True)
+    picture, axes = panels(2, 2, 10.0, 10.8, sharey=True)
     for row, look in enumerate(looks):
         for column, (sampling, title) in enumerate(samplings.items()):
             ax = axes[row, column]
@@ -323,7 +324,7 @@ def _draw_accuracies(
             elinewidth=1.0,
             **style,
         )
-    ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 # -- not in the paper: the cost of a step -------------------------------------------------------

@@ -14,7 +14,6 @@ import numpy as np
 from metricmix.paper.claims import CLAIMS, OURS, Verdict
 from metricmix.paper.experiment import STARTS
 from metricmix.paper.experiment1_complexity import METHODS as COMPLEXITY_METHODS
-from metricmix.paper.experiment1_complexity import solved_cells
 from metricmix.paper.experiment2_feature_space import METHODS as FEATURE_SPACE_METHODS
 from metricmix.paper.experiment3_semi_supervised import METHODS as SEMI_SUPERVISED_METHODS
 from metricmix.paper.figures import STEP_STYLES, pictures_of
@@ -24,7 +23,7 @@ from metricmix.paper.library_defaults import (
     FeatureSpaceDefaults,
     SemiSupervisedDefaults,
 )
-from metricmix.paper.results import Results, mean_interval
+from metricmix.paper.results import Results, mean_interval, solved_cells
 from metricmix.solvers.direct import n_constraints
 
 __all__ = [
@@ -235,7 +234,7 @@ def general_solver_table(results: Results) -> str:
     rows = []
     for record in results.records("general-solver"):
         D, found = record["cell"]["D"], record["values"]
-        shown = [found["skipped"], "", ""]
+        shown = [found.get("skipped", ""), "", ""]
         if "skipped" not in found:
             seconds, gib = record["seconds"]["total"], found.get("peak_gib", np.nan)
             shown = [f"{found['error']:.5f}", f"{seconds:.3g}", f"{gib:.2f}"]
