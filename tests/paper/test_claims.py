@@ -481,11 +481,11 @@ def test_memory_of_the_general_solver() -> None:
         results.add(GeneralSolver(), {"D": D}, CellResult(values, {"total": 2.0}))
         return finding("scipy's general", "literal", results)
 
-    solved = found(80, {"error": 1.0, "peak_gib": 2.52})
+    solved = found(80, {"steps": 10, "peak_gib": 2.52})
     assert solved.verdict is FAILS
-    assert "2.5 GiB at most (measured)" in solved.figures
+    assert "10 steps at D = 80 in 2 s and at most 2.5 GiB (measured)" in solved.figures
     assert found(80, {"skipped": "out of memory"}).verdict is HOLDS
-    assert found(70, {"error": 1.0, "peak_gib": 2.52}).verdict is UNCLEAR
+    assert found(70, {"steps": 10, "peak_gib": 2.52}).verdict is UNCLEAR
     assert found(70, {"skipped": "out of memory"}).verdict is UNCLEAR
 
 

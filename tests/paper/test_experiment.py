@@ -51,7 +51,7 @@ SMALL_CELLS: list[tuple[Experiment, Cell]] = [
     (Separation(n_pairs=50), {}),
     (StepCost(steps=5), {"n": 40}),
     *((Complexity(), {"D": 5, "method": method, "repetition": 1}) for method in METHODS),
-    (GeneralSolver(), {"D": 5}),
+    (GeneralSolver(steps=2), {"D": 5}),
     (FeatureSpaceDefaults(n_test=4), {"D": 12, "repetition": 1}),
     (SemiSupervisedDefaults(n_test=4), {"sampling": "walk", "D": 12, "repetition": 1}),
 ]
@@ -150,7 +150,8 @@ def test_every_experiment_is_tried_here() -> None:
 def test_the_seed_decides_the_values_and_json_holds_them(k: int) -> None:
     found, (experiment, cell) = first_run(k), SMALL_CELLS[k]
     assert not_measured(run_cell(experiment, cell)) == not_measured(found)
-    assert not_measured(run_cell(experiment, cell, seed=1)) != not_measured(found)
+    if not isinstance(experiment, GeneralSolver):  # which counts its steps
+        assert run_cell(experiment, cell, seed=1).values != found.values
     assert json.loads(json.dumps(found.values, allow_nan=False)) == found.values
     assert json.loads(json.dumps(found.seconds, allow_nan=False)) == found.seconds
     assert all(seconds >= 0 for seconds in found.seconds.values())

@@ -155,9 +155,9 @@ def test_limits_are_respected() -> None:
             assert sizes == {size for size in experiment.sizes if size <= limit}
 
 
-def test_the_general_solver_finds_what_the_direct_ones_do(found: dict[str, dict[str, Any]]) -> None:
+def test_the_memory_of_the_general_solver_is_measured() -> None:
     done = run_cell(GeneralSolver(), {"D": D})
-    assert done.values["error"] == pytest.approx(found["cvx"]["error"], rel=1e-4)
+    assert done.values["steps"] == 10
     assert 0.01 < done.values["peak_gib"] < 4.0
     assert done.seconds["total"] > 0
 

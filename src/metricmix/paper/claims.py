@@ -279,8 +279,9 @@ def general_solver_memory(results: Results) -> Finding:
         )
     return Finding(
         Verdict.FAILS if D > SMALL_D else Verdict.UNCLEAR,
-        f"trust-constr with sparse constraints solves D = {D} in {last['seconds']['total']:.0f} s "
-        f"with {found.get('peak_gib', np.nan):.1f} GiB at most (measured); {dense}",
+        f"trust-constr with sparse constraints takes {found['steps']} steps at D = {D} in "
+        f"{last['seconds']['total']:.0f} s and at most {found.get('peak_gib', np.nan):.1f} GiB "
+        f"(measured); {dense}",
     )
 
 
