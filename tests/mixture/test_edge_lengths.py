@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.mixture import EdgeLengths, edge_lengths
+from metricmix.mixture import EdgeLengths, LocalMixture, NetworkMixture, edge_lengths
 from reference.instances import on_demand, random_sources
 from reference.mixing import lengths as naive_lengths
 from reference.mixing import sigmoid
@@ -172,6 +172,28 @@ def test_identity_of_a_negative_mixture_is_refused():
     stack = mm.DissimilarityStack(raw_sources(False, np.float64))
     with pytest.raises(mm.InputError, match=r"identity' needs a mixture that is nowhere negative"):
         mm.path_metric(stack, mm.Mixture([1.0, *[-9.0] * (stack.n_sources - 1)], link="identity"))
+
+
+NETWORK = NetworkMixture([1.0], [-1.0], [[2.0]], [0.0], [1.0], link="identity")
+LOCAL = LocalMixture([[3.0], [-1.0]], np.eye(2)[[0, 0, 1, 1]], link="identity")
+
+
+@pytest.mark.parametrize(
+    ("mixture", "where"), [(NETWORK, r"-2\S* at \(0, 3\)"), (LOCAL, r"-1 at \(2, 3\)")]
+)
+def test_identity_of_negative_lengths_is_refused_though_mean_weights_are_positive(mixture, where):
+    place = np.arange(4.0)
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    assert (mixture.weights > 0).all()
+    with pytest.raises(mm.InputError, match=f"negative, found {where}; use link='softplus'$"):
+        mm.path_metric(stack, mixture)
+
+
+def test_identity_of_a_negative_edge_is_refused():
+    edges = mm.dissimilarity.EdgeSet(3, [0, 1], [1, 2])
+    stack = mm.EdgeStack(edges, np.array([[1.0, 2.0], [0.0, 3.0]]))
+    with pytest.raises(mm.InputError, match=r"nowhere negative, found -1 at \(1, 2\)"):
+        mm.path_metric(stack, mm.Mixture([1.0, -1.0], link="identity"))
 
 
 def test_results_and_mappings_are_mixtures_too():

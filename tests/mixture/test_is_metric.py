@@ -57,6 +57,17 @@ def test_the_link_is_subadditive(a, b, beta):
     assert whole <= (one + other) * (1 + 1e-12)
 
 
+@settings(deadline=None, max_examples=200)
+@given(st.floats(-20, 20), st.floats(-20, 20), st.sampled_from([0.5, 1.0, 4.0]))
+def test_slack_of_the_link(a, b, beta):
+    """At most log 2 / beta for one sign; more for two, at most by the smaller of both."""
+    whole, one, other = link(np.array([a + b, a, b]), beta)
+    most = np.log(2) / beta + (min(abs(a), abs(b)) if a * b < 0 else 0.0)
+    assert one + other - whole <= most + 1e-9
+    whole, one, other = link(np.array([0.01, -4.98, 4.99]), 1.0)
+    assert one + other - whole == pytest.approx(4.305, abs=0.001)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     sources=metrics(),

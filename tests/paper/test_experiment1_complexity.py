@@ -11,14 +11,17 @@ import pytest
 
 import metricmix as mm
 from metricmix import memory
+from metricmix.paper import experiment1_complexity
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import CellResult, generator
 from metricmix.paper.experiment1_complexity import (
+    LINE,
     METHODS,
     SLOW,
     Complexity,
+    GeneralSolver,
     SmallImprovement,
-    default_limits,
+    StepCost,
 )
 from metricmix.paper.page import complexity_table, write_page
 from metricmix.paper.results import Results
@@ -147,22 +150,33 @@ def test_limits_are_respected() -> None:
     for experiment in (Complexity(), Complexity(sizes=(10, 300), limits={"cvx": 10, "path": 299})):
         tried = {(cell["D"], cell["method"]) for cell in experiment.cells()}
         for method in METHODS:
-            if method == "trust-constr":
-                continue
             limit = experiment.limits.get(method, max(experiment.sizes))
             sizes = {size for size, tried_method in tried if tried_method == method}
             assert sizes == {size for size in experiment.sizes if size <= limit}
 
 
-def test_the_general_solver_has_sizes_of_its_own() -> None:
-    experiment = Complexity(sizes=(40, 50), general_sizes=(5, 6))
-    general = [cell["D"] for cell in experiment.cells() if cell["method"] == "trust-constr"]
-    assert sorted(set(general)) == [5, 6]
-    assert default_limits()["trust-constr"] == 0
+def test_the_memory_of_the_general_solver_is_measured() -> None:
+    done = run_cell(GeneralSolver(), {"D": D})
+    assert done.values["steps"] == 10
+    assert 0.01 < done.values["peak_gib"] < 4.0
+    assert done.seconds["total"] > 0
+
+
+def test_the_memory_of_the_general_solver_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment1_complexity, "available_bytes", lambda: 1 << 20)
+    assert list(run_cell(GeneralSolver(), {"D": D}).values) == ["skipped"]
+
+
+def test_the_worst_step_reads_far_more_than_the_usual_one() -> None:
+    counts = [run_cell(StepCost(steps=20), {"n": n}).values["operations"] for n in (40, 160)]
+    growth = {way: np.log2(counts[1][way] / counts[0][way]) / 2 for way in counts[0]}
+    assert growth["weights of size 1"] == pytest.approx(1.0, abs=0.1)
+    assert growth["formed"] == pytest.approx(2.0)
+    assert growth[LINE] > 1.7
 
 
 def test_slow_methods_are_repeated_less() -> None:
-    cells = Complexity(sizes=(40,), repetitions=5, few_repetitions=2, general_sizes=(8,)).cells()
+    cells = Complexity(sizes=(40,), repetitions=5, few_repetitions=2).cells()
     for method in METHODS:
         count = sum(cell["method"] == method for cell in cells)
         assert count == (2 if method in SLOW else 5)

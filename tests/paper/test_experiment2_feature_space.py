@@ -207,10 +207,13 @@ def test_simplex_weights_are_shares(found: list[tuple[Cell, dict[str, Any]]]) ->
         assert values["objective"]["best, simplex"] <= values["objective"]["uniform"]
 
 
-def test_converged_is_not_above_literal(found: list[tuple[Cell, dict[str, Any]]]) -> None:
+@pytest.mark.parametrize("start", ["", ", equal start"])
+def test_converged_is_not_above_literal(
+    start: str, found: list[tuple[Cell, dict[str, Any]]]
+) -> None:
     for _, values in found:
         reached = values["objective"]
-        assert reached["mixture, converged"] <= reached["mixture, literal"] + 1e-9
+        assert reached[f"mixture, converged{start}"] <= reached[f"mixture, literal{start}"] + 1e-9
 
 
 def test_the_rest_of_what_is_stored(found: list[tuple[Cell, dict[str, Any]]]) -> None:

@@ -280,7 +280,7 @@ def test_after_an_interruption_the_rest_is_run(
             FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Stochastic, id="2, literal"
         ),
         pytest.param(
-            Complexity(sizes=(8,), repetitions=1, general_sizes=(), limits={"cvx": 0}),
+            Complexity(sizes=(8,), repetitions=1, limits={"cvx": 0}),
             LBFGS,
             id="1",
         ),

@@ -30,7 +30,6 @@ from metricmix.mixture.linear import (
     LINKS,
     Mixture,
     as_mixture,
-    check_nonnegative,
     link_derivative,
 )
 from metricmix.state import require
@@ -350,10 +349,10 @@ def edge_lengths(
             raise InputError(
                 argument="mixture", expected="a Mixture or weights for the stack", found="None"
             )
-        chosen = as_mixture(mixture)
-        if chosen.link == "identity":
-            check_nonnegative(chosen, lengths)
-        return EdgeLengths(lengths, chosen)
+        made = EdgeLengths(lengths, as_mixture(mixture))
+        if made.mixture.link == "identity":
+            check_nonnegative(made)
+        return made
     if mixture is not None:
         raise InputError(
             "weights go with a DissimilarityStack",
@@ -362,6 +361,24 @@ def edge_lengths(
         )
     w = check_square(lengths, name="lengths", directed=directed, allow_infinite=True)
     return lengths_of(w if directed else symmetrized(w), directed=directed)
+
+
+def check_nonnegative(lengths: EdgeLengths) -> None:
+    """Raise if the mixture is negative for some edge: such values are not edge lengths."""
+    if lengths.is_linear and (lengths.raw_weights >= 0).all():
+        return
+    before = 0
+    for m in lengths.mixed_blocks():
+        if m.size and m.min() < -1e-9 * np.abs(m).max():
+            at, edges = before + int(m.argmin()), lengths.edges
+            i, j = divmod(at, lengths.n) if edges is None else (edges.tails[at], edges.heads[at])
+            raise InputError(
+                "link='identity' needs a mixture that is nowhere negative, found "
+                f"{m.min():.6g} at ({i}, {j})",
+                argument="mixture",
+                remedy="use link='softplus'",
+            )
+        before += m.size
 
 
 def check_finite_lengths(

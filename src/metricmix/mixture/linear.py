@@ -34,7 +34,6 @@ __all__ = [
     "MixtureOn",
     "Parametrisation",
     "as_mixture",
-    "check_nonnegative",
     "inverse_link",
     "link",
     "link_and_derivative",
@@ -281,26 +280,6 @@ def as_mixture(mixture: Any) -> Mixture:
     if isinstance(mixture, Mapping):
         return Mixture(list(mixture.values()), names=list(mixture))
     return Mixture(mixture)
-
-
-def check_nonnegative(mixture: Mixture, stack: DissimilarityStack) -> None:
-    """Raise if the mixture is negative for some pair: such values are not edge lengths."""
-    weights = mixture.raw_weights(stack)
-    if (weights >= 0).all():
-        return
-    for start in range(0, stack.n_items, 128):
-        items = np.arange(start, min(stack.n_items, start + 128))
-        m = np.tensordot(weights, stack.raw_rows(items), axes=1)
-        if m.min() < -1e-9 * np.abs(m).max():
-            i, j = np.unravel_index(int(m.argmin()), m.shape)
-            raise InputError(
-                (
-                    "link='identity' needs a mixture that is nowhere negative, found "
-                    f"{m.min():.6g} at ({i + start}, {j})"
-                ),
-                argument="mixture",
-                remedy="use link='softplus'",
-            )
 
 
 def _vector(values: Any, name: str) -> Floats:

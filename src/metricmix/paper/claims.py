@@ -9,19 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.paper.experiment1_complexity import growth_exponent, solved_cells
+from metricmix.paper.experiment import STARTS
+from metricmix.paper.experiment1_complexity import LINE
 from metricmix.paper.results import (
     Interval,
     Results,
     difference_interval,
     geometric_interval,
+    growth_exponent,
     mean_interval,
+    solved_cells,
 )
-from metricmix.solvers.direct import dense_bytes, trust_constr_bytes
+from metricmix.solvers.direct import dense_bytes, n_constraints
 
 __all__ = [
     "CLAIMS",
     "OURS",
+    "Check",
     "Claim",
     "Finding",
     "Verdict",
@@ -33,7 +37,7 @@ __all__ = [
 
 
 OURS = "not in the paper"
-"""The place of a claim that the paper does not make."""
+"""The place of a claim that the paper does not make, at its beginning."""
 SMALL_D = 70
 """The largest size that the paper's direct solver ran at."""
 FEASIBLE = 60.0
@@ -42,7 +46,7 @@ MARGIN = 0.05
 """Accuracies that differ by less are called equivalent."""
 IMAGES, PAPERS = "feature-space", "semi-supervised"
 OUR_IMAGES, OUR_PAPERS = f"{IMAGES}-defaults", f"{PAPERS}-defaults"
-LITERAL, PAIR = "mixture, literal", "mixture, balanced"
+BALANCED = "mixture, balanced"
 SAMPLED = {"random": "random papers", "walk": "papers of a walk"}
 
 
@@ -61,6 +65,10 @@ class Finding(NamedTuple):
     figures: str
 
 
+Check = Callable[[Results], Finding]
+Checks = tuple[Check, ...]
+
+
 class Claim(NamedTuple):
     """A claim of the paper, and how it is checked.
 
@@ -70,23 +78,27 @@ class Claim(NamedTuple):
         The place in the paper, and the claim in our words.
     experiment : str
         The experiment whose results it takes.
-    literal : function of Results, optional
-        Finding with the paper's settings; None for a claim that the paper did not test.
-    converged : function of Results, optional
-        Finding for the same experiment with settings that converge.
-    changed : function of Results, optional
-        Finding with something else changed, which may make the claim hold.
-    defaults : function of Results, optional
-        Finding with the defaults of this library, on the same draws.
+    literal : checks
+        With the paper's settings; the first one is the literal reading. None of them for a claim
+        that the paper did not test.
+    converged : checks
+        For the same objective and start, with settings that converge.
+    changed : checks
+        With something else changed, which may make the claim hold.
+    defaults : checks
+        With the defaults of this library, on the same draws.
+    start : str
+        Where Algorithm 1 starts, if that matters.
     """
 
     where: str
     text: str
     experiment: str
-    literal: Callable[[Results], Finding] | None
-    converged: Callable[[Results], Finding] | None = None
-    changed: Callable[[Results], Finding] | None = None
-    defaults: Callable[[Results], Finding] | None = None
+    literal: Checks = ()
+    converged: Checks = ()
+    changed: Checks = ()
+    defaults: Checks = ()
+    start: str = ""
 
 
 def above(interval: Interval, bound: float = 0.0) -> Verdict:
@@ -154,8 +166,8 @@ def separation(results: Results) -> Finding:
     )
 
 
-def step_growth(results: Results, way: str) -> Finding:
-    """Check that the seconds of a step grow slower than n^2.5."""
+def step_growth(results: Results, way: str, label: str) -> Finding:
+    """Check that the operations of a step, which are counted, grow slower than n^2.5."""
     exponent = growth_exponent(results, way)
     last = max(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
     n, seconds = last["cell"]["n"], last["seconds"][way]
@@ -164,7 +176,8 @@ def step_growth(results: Results, way: str) -> Finding:
         return Finding(Verdict.UNCLEAR, "needs two sizes")
     return Finding(
         Verdict.HOLDS if exponent < 2.5 else Verdict.FAILS,
-        f"a step grows as n^{exponent:.1f}, {shown} at n = {n}; the constraints number n³ / 2",
+        f"{label}: n^{exponent:.1f} numbers read, {last['values']['operations'][way]:.2g} in "
+        f"{shown} at n = {n}; the constraints number n³ / 2",
     )
 
 
@@ -256,17 +269,19 @@ def feasible_time(results: Results, method: str) -> Finding:
 
 
 def general_solver_memory(results: Results) -> Finding:
-    """Check that scipy's trust-constr does not fit into memory at D = 70."""
-    done = solved_cells(results, "trust-constr")
-    memory = results.head.get("memory_gib")
-    if not done or memory is None:
-        return Finding(Verdict.UNCLEAR, "trust-constr was not run")
-    D, seconds = _largest(done)
-    needed = trust_constr_bytes(SMALL_D) / 2**30
+    """Check that scipy's trust-constr runs out of memory beyond D = 70, constraints sparse."""
+    last = max(results.records("general-solver"), key=lambda record: int(record["cell"]["D"]))
+    D, found = int(last["cell"]["D"]), last["values"]
+    dense = f"dense rows and slacks would take {8 * n_constraints(D) ** 2 / 2**30:.0f} GiB"
+    if "skipped" in found:
+        return Finding(
+            Verdict.HOLDS if D > SMALL_D else Verdict.UNCLEAR, f"D = {D}: {found['skipped']}"
+        )
     return Finding(
-        Verdict.HOLDS if memory < needed else Verdict.FAILS,
-        f"trust-constr factorises a matrix of as many rows as constraints, {needed:.0f} GiB at "
-        f"D = {SMALL_D}, and takes {seconds:.2g} s at D = {D}",
+        Verdict.FAILS if D > SMALL_D else Verdict.UNCLEAR,
+        f"trust-constr with sparse constraints takes {found['steps']} steps at D = {D} in "
+        f"{last['seconds']['total']:.0f} s and at most {found.get('peak_gib', np.nan):.1f} GiB "
+        f"(measured); {dense}",
     )
 
 
@@ -324,19 +339,6 @@ def compare(
     return Finding(judge(interval), f"{text} ({', '.join(ends)})" if len(sizes) > 1 else text)
 
 
-def on_both_samplings(results: Results, one: str, other: str) -> Finding:
-    """Compare two methods with the library's defaults, on random papers and those of a walk.
-
-    The claim holds if it holds on both, and does not hold if it fails on one of them.
-    """
-    found = [compare(results, OUR_PAPERS, one, other, sampling=sampling) for sampling in SAMPLED]
-    verdicts = {finding.verdict for finding in found}
-    verdict = found[0].verdict if len(verdicts) == 1 else Verdict.UNCLEAR
-    if Verdict.FAILS in verdicts:
-        verdict = Verdict.FAILS
-    return Finding(verdict, "; ".join(finding.figures for finding in found))
-
-
 def gain_with_few_labels(results: Results, one: str, sampling: str) -> Finding:
     """Check that the gain over the better single source is larger at the smallest D."""
     sizes = results.sizes(PAPERS, sampling=sampling)
@@ -388,200 +390,227 @@ def is_metric(results: Results) -> Finding:
 # -- the claims ---------------------------------------------------------------------------------
 
 
-def _on_images(
-    one: str, other: str, judge: Callable[[Interval], Verdict] = above
-) -> Callable[[Results], Finding]:
+def _image(one: str, other: str, judge: Callable[[Interval], Verdict] = above) -> Check:
     """Return the comparison of two methods of Experiment 2."""
     return partial(compare, name=IMAGES, one=one, other=other, judge=judge)
 
 
-def _on_papers(one: str, other: str, sampling: str) -> Callable[[Results], Finding]:
-    """Return the comparison of two methods of Experiment 3."""
-    return partial(compare, name=PAPERS, one=one, other=other, sampling=sampling)
+def _our_image(one: str, other: str, judge: Callable[[Interval], Verdict] = above) -> Check:
+    """Return the same with the defaults of this library."""
+    return partial(compare, name=OUR_IMAGES, one=one, other=other, judge=judge)
 
+
+def _on_samplings(check: Callable[..., Finding], **how: Any) -> Checks:
+    """Return a check of Experiment 3 for random papers, and for those of a walk."""
+    return tuple(partial(check, sampling=sampling, **how) for sampling in SAMPLED)
+
+
+def _papers(one: str, other: str, name: str = PAPERS) -> Checks:
+    """Return the comparisons of two methods of Experiment 3."""
+    return _on_samplings(compare, name=name, one=one, other=other)
+
+
+def _by_start(
+    where: str,
+    text: str,
+    experiment: str,
+    checks: Callable[[str], Checks],
+    changed: Checks = (),
+    defaults: Checks = (),
+) -> list[Claim]:
+    """Return a claim on the paper's objective for each start of Algorithm 1.
+
+    `checks` are those of a method. What else is tried starts from equal weights.
+    """
+    return [
+        Claim(
+            f"{where}, from {start}",
+            text,
+            experiment,
+            checks(f"mixture, literal{suffix}"),
+            checks(f"mixture, converged{suffix}"),
+            changed if suffix else (),
+            defaults if suffix else (),
+            start,
+        )
+        for suffix, start in STARTS.items()
+    ]
+
+
+_equivalent = partial(within, margin=MARGIN)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Figure 1",
         "Algorithm 1 converges well with unchecked steps (η = 1, 500 steps), whatever the start",
         "convergence",
-        partial(share_of_descent, scaling="paper"),
-        partial(share_of_descent, scaling="mean"),
+        (partial(share_of_descent, scaling="paper"),),
+        (partial(share_of_descent, scaling="mean"),),
     ),
     Claim(
         "Data, Figure 2",
         "Principal components separate topics better than words do",
         "separation",
-        separation,
+        (separation,),
     ),
     Claim(
         "Section 2.2",
         "A step needs one shortest path instead of all constraints: up to one order less in D",
         "step-cost",
-        partial(step_growth, way="formed"),
-        None,
-        partial(step_growth, way="weights of size 1"),
+        (partial(step_growth, way="formed", label="all lengths formed, then Dijkstra"),),
+        (),
+        (
+            partial(step_growth, way="weights of size 1", label="rows as they are settled"),
+            partial(step_growth, way=LINE, label=f"the same, {LINE}"),
+        ),
     ),
     Claim(
         "Experiment 1",
         "For small D the path method is as accurate as a direct solver",
         "complexity",
-        partial(ratio_to_cvx, method="path, paper's steps", what="error"),
-        partial(ratio_to_cvx, method="path", what="error"),
-        partial(ratio_to_cvx, method="full gradient", what="error"),
+        (partial(ratio_to_cvx, method="path, paper's steps", what="error"),),
+        (partial(ratio_to_cvx, method="path", what="error"),),
+        (partial(ratio_to_cvx, method="full gradient", what="error"),),
     ),
     Claim(
         "Experiment 1",
         "For small D the path method is as fast as a direct solver",
         "complexity",
-        partial(ratio_to_cvx, method="path, paper's steps", what="time"),
-        partial(ratio_to_cvx, method="path", what="time"),
-        partial(ratio_to_cvx, method="full gradient", what="time"),
+        (partial(ratio_to_cvx, method="path, paper's steps", what="time"),),
+        (partial(ratio_to_cvx, method="path", what="time"),),
+        (partial(ratio_to_cvx, method="full gradient", what="time"),),
     ),
     Claim(
         "Experiment 1",
         "A direct solver runs out of memory beyond D = 70",
         "complexity",
-        dense_memory,
-        None,
-        sparse_memory,
+        (dense_memory,),
+        (),
+        (sparse_memory,),
     ),
     Claim(
         "Section 2.2",
         "scipy's general constrained solver runs out of memory beyond D = 70",
-        "complexity",
-        general_solver_memory,
+        "general-solver",
+        (general_solver_memory,),
     ),
     Claim(
         "Experiment 1",
         "The path method improves slightly as D grows",
         "complexity",
-        partial(error_decreases, method="path, paper's steps", large=100),
-        partial(error_decreases, method="path", large=100),
-        partial(error_decreases, method="path"),
+        (partial(error_decreases, method="path, paper's steps", large=100),),
+        (partial(error_decreases, method="path", large=100),),
+        (partial(error_decreases, method="path"),),
     ),
     Claim(
         "Experiment 1",
         f"Computing times of the path method remain feasible (below {FEASIBLE:.0f} s)",
         "complexity",
-        partial(feasible_time, method="path, paper's steps"),
-        partial(feasible_time, method="path"),
-        partial(feasible_time, method="path, batches"),
+        (partial(feasible_time, method="path, paper's steps"),),
+        (partial(feasible_time, method="path"),),
+        (partial(feasible_time, method="path, batches"),),
     ),
-    Claim(
+    *_by_start(
         "Experiment 2",
         f"The mixture of graphs is statistically equivalent to the images' own metric (± {MARGIN})",
         IMAGES,
-        _on_images(LITERAL, "full", partial(within, margin=MARGIN)),
-        _on_images(PAIR, "full", partial(within, margin=MARGIN)),
-        _on_images("32 graphs, balanced", "full", partial(within, margin=MARGIN)),
-        partial(
-            compare,
-            name=OUR_IMAGES,
-            one="graphs",
-            other="images",
-            judge=partial(within, margin=MARGIN),
+        lambda method: (_image(method, "full", _equivalent),),
+        (
+            _image(BALANCED, "full", _equivalent),
+            _image("32 graphs, balanced", "full", _equivalent),
         ),
+        (_our_image("graphs", "images", _equivalent),),
     ),
-    Claim(
+    *_by_start(
         "Experiment 2",
         "The mixture is better than the best single graph, by a robust gap",
         IMAGES,
-        _on_images(LITERAL, "best, single"),
-        _on_images(PAIR, "best, single"),
-        None,
-        partial(compare, name=OUR_IMAGES, one="graphs", other="best graph"),
+        lambda method: (_image(method, "best, single"),),
+        (_image(BALANCED, "best, single"),),
+        (_our_image("graphs", "best graph"),),
     ),
-    Claim(
+    *_by_start(
         "Experiment 2, caption",
         "The same, with “best” the simplex-constrained mixture",
         IMAGES,
-        _on_images(LITERAL, "best, simplex"),
-        _on_images(PAIR, "best, simplex"),
+        lambda method: (_image(method, "best, simplex"),),
+        (_image(BALANCED, "best, simplex"),),
     ),
-    Claim(
+    *_by_start(
         "Experiment 3",
         "Combining words and citations pays off",
         PAPERS,
-        _on_papers(LITERAL, "single", "random"),
-        _on_papers(PAIR, "single", "random"),
-        _on_papers(PAIR, "single", "walk"),
-        partial(on_both_samplings, one="both", other="single"),
+        lambda method: _papers(method, "single"),
+        _papers(BALANCED, "single"),
+        _papers("both", "single", OUR_PAPERS),
     ),
-    Claim(
+    *_by_start(
         "Experiment 3",
         "The benefit is larger when there are few labels",
         PAPERS,
-        partial(gain_with_few_labels, one=LITERAL, sampling="random"),
-        partial(gain_with_few_labels, one=PAIR, sampling="random"),
-        partial(gain_with_few_labels, one=PAIR, sampling="walk"),
+        lambda method: _on_samplings(gain_with_few_labels, one=method),
+        _on_samplings(gain_with_few_labels, one=BALANCED),
     ),
-    Claim(
+    *_by_start(
         "Experiment 3",
         "The mixture's accuracy drops slightly as D grows",
         PAPERS,
-        partial(accuracy_drops, one=LITERAL, sampling="random"),
-        partial(accuracy_drops, one=PAIR, sampling="random"),
-        partial(accuracy_drops, one=PAIR, sampling="walk"),
+        lambda method: _on_samplings(accuracy_drops, one=method),
+        _on_samplings(accuracy_drops, one=BALANCED),
     ),
     Claim(
         "Experiment 3",
         "More sources improve it further (not tried in the paper)",
         PAPERS,
-        None,
-        _on_papers("more, balanced", PAIR, "random"),
-        _on_papers("more, balanced", PAIR, "walk"),
-        partial(on_both_samplings, one="ready sources", other="both"),
+        changed=_papers("more, balanced", BALANCED),
+        defaults=_papers("ready sources", "both", OUR_PAPERS),
     ),
-    Claim(
-        "Method",
-        "The result is a metric",
-        IMAGES,
-        is_metric,
-    ),
-    Claim(
+    Claim("Method", "The result is a metric", IMAGES, (is_metric,)),
+    *_by_start(
         OURS,
         "Learned weights beat equal weights, graphs of images",
         IMAGES,
-        _on_images(LITERAL, "uniform"),
-        _on_images(PAIR, "uniform"),
-        _on_images("32 graphs, balanced", "32 graphs, uniform"),
-        partial(compare, name=OUR_IMAGES, one="graphs", other="graphs, equal"),
+        lambda method: (_image(method, "uniform"),),
+        (_image(BALANCED, "uniform"), _image("32 graphs, balanced", "32 graphs, uniform")),
+        (_our_image("graphs", "graphs, equal"),),
     ),
-    Claim(
+    *_by_start(
         OURS,
         "Learned weights beat equal weights, words and citations",
         PAPERS,
-        _on_papers(LITERAL, "uniform", "random"),
-        _on_papers(PAIR, "uniform", "random"),
-        _on_papers("more, balanced", "more, uniform", "walk"),
-        partial(on_both_samplings, one="both", other="both, equal"),
+        lambda method: _papers(method, "uniform"),
+        (*_papers(BALANCED, "uniform"), *_papers("more, balanced", "more, uniform")),
+        _papers("both", "both, equal", OUR_PAPERS),
+    ),
+    *_by_start(
+        f"{OURS} (suggested in Section 1.2)",
+        "Words and citations combined beat embeddings of the citation graph",
+        PAPERS,
+        lambda method: (*_papers(method, "spectral"), *_papers(method, "walks")),
+        (*_papers(BALANCED, "spectral"), *_papers(BALANCED, "walks")),
+    ),
+    Claim(
+        OURS,
+        "Embeddings of the citation graph are useful as further sources",
+        PAPERS,
+        changed=_papers("all, balanced", "more, balanced"),
     ),
     Claim(
         OURS,
         "Ready sources (`sources_for` with labels) beat the images' own metric",
         IMAGES,
-        None,
-        None,
-        None,
-        partial(compare, name=OUR_IMAGES, one="ready sources", other="images"),
+        defaults=(_our_image("ready sources", "images"),),
     ),
     Claim(
         OURS,
         "Ready sources (`sources_for` with labels) beat words alone and citations alone",
         PAPERS,
-        None,
-        None,
-        None,
-        partial(on_both_samplings, one="ready sources", other="single"),
+        defaults=_papers("ready sources", "single", OUR_PAPERS),
     ),
     Claim(
         OURS,
         "Learned weights of ready sources beat equal weights, words and citations",
         PAPERS,
-        None,
-        None,
-        None,
-        partial(on_both_samplings, one="ready sources", other="ready sources, equal"),
+        defaults=_papers("ready sources", "ready sources, equal", OUR_PAPERS),
     ),
 )

@@ -226,6 +226,6 @@ def graphs_of(metric: Floats, n_graphs: int = N_GRAPHS) -> DissimilarityStack:
 
 
 def random_start(rng: np.random.Generator, n_sources: int = N_GRAPHS) -> Floats:
-    """Return the starting weights of the paper, x / ||x||² with x standard normal."""
+    """Return the starting weights of Figure 1, x / ||x||² with x standard normal."""
     x = rng.normal(size=n_sources)
     return np.asarray(x / (x @ x))

@@ -30,8 +30,10 @@ from metricmix.solvers.minimize import solver_from_options
 from metricmix.typing import Floats
 
 __all__ = [
+    "DESCENT_METHODS",
     "LITERAL",
     "RHO",
+    "STARTS",
     "Cell",
     "CellResult",
     "Experiment",
@@ -41,12 +43,13 @@ __all__ = [
     "imported_files",
     "installed",
     "learn",
+    "learn_descents",
     "solve",
 ]
 
 Cell = Mapping[str, int | str]
 """The key of a cell within its experiment: size, repetition, method."""
-PLAN = ("sizes", "repetitions", "few_repetitions", "general_sizes", "limits", "starts")
+PLAN = ("sizes", "repetitions", "few_repetitions", "limits", "starts")
 """Fields that only decide which cells there are."""
 RHO = 0.01
 """The ridge of Experiments 2 and 3."""
@@ -142,6 +145,34 @@ def learn(
     weights = solve(objective, stack, method, n_jobs=1, **options).weights
     assert weights is not None
     return weights
+
+
+STARTS = {"": "random signs", ", equal start": "equal weights"}
+"""Where Algorithm 1 starts, by what is added to the name of a method. The paper says it for Figure
+1 only, random signs."""
+DESCENTS = {
+    "mixture, literal": "Algorithm 1 with the paper's settings",
+    "mixture, converged": "the same objective, minimised",
+}
+DESCENT_METHODS = {
+    f"{method}{suffix}": f"{meaning}, from {start}"
+    for suffix, start in STARTS.items()
+    for method, meaning in DESCENTS.items()
+}
+"""What is learned with the paper's objective, from either start."""
+
+
+def learn_descents(
+    objective: Objective, stack: DissimilarityStack, start: Floats, seed: int
+) -> dict[str, Floats]:
+    """Return the weights of the DESCENT_METHODS; `start` are the random ones."""
+    equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
+    found = {}
+    for suffix, begin in zip(STARTS, (start, equal), strict=True):
+        literal = {"method": "stochastic", "random_state": seed, **LITERAL}
+        found[f"mixture, literal{suffix}"] = learn(objective, stack, start=begin, **literal)
+        found[f"mixture, converged{suffix}"] = learn(objective, stack, start=begin)
+    return found
 
 
 # -- fingerprints: code and versions that results depend on ---------------------------------------

@@ -8,15 +8,22 @@ The path method fits :math:`P(\mathrm{softplus}(M_\alpha))`, a direct solver con
 residual :math:`D^{-2} \lVert M_\mathrm{true} - M_\alpha \rVert^2` of the mixture itself is stored
 too (`plain`).
 
-Section 2.2 claims that a step of Algorithm 1 is cheap: :class:`StepCost` times it against n.
+Section 2.2 claims that a general solver runs out of memory, which :class:`GeneralSolver` measures,
+and that a step of Algorithm 1 is cheap: :class:`StepCost` counts its operations. Seconds are those
+of the processor, on one thread, so that other programs do not count.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,13 +31,13 @@ from scipy.sparse.csgraph import dijkstra
 
 from metricmix.dissimilarity import DissimilarityStack
 from metricmix.exceptions import TooLargeError
+from metricmix.memory import available_bytes
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives import LabelContrast, LeastSquares
 from metricmix.paper.data import N_GRAPHS, Data, check_enough, graphs_of, image_metric
 from metricmix.paper.experiment import Cell, CellResult, Experiment, generator, solve
-from metricmix.paper.results import Results
 from metricmix.paths import path_metric
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.problem import Problem
@@ -38,17 +45,16 @@ from metricmix.solvers.result import Progress
 from metricmix.typing import Floats, Indices
 
 __all__ = [
+    "LINE",
     "METHODS",
     "WEIGHTS",
     "Complexity",
+    "GeneralSolver",
     "SmallImprovement",
     "StepCost",
     "default_limits",
     "growing_problem",
-    "growth_exponent",
     "solve_by",
-    "solved_cells",
-    "step_seconds",
     "warm_up",
 ]
 
@@ -65,7 +71,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "cutting plane": {"method": "cutting-plane"},
     "cvx": {"method": "direct", "form": "matrix", "solver": "OSQP"},
     "cvx, reduced": {"method": "direct", "form": "weights"},
-    "trust-constr": {"method": "trust-constr"},
     "rand": {},
 }
 """Options of `minimize`; the path methods stop by the paper's rule.
@@ -77,17 +82,15 @@ METHODS: dict[str, dict[str, Any]] = {
 - "full gradient", "cutting plane": not in the paper, the latter exact for the direct model;
 - "cvx": all constraints at once, a variable per pair of items, as in the paper;
 - "cvx, reduced": the same with only the weights as variables;
-- "trust-constr": scipy's solver for general constraints;
 - "rand": x / ||x||, nothing learned.
 """
 
-SLOW = ("cvx", "cvx, reduced", "trust-constr")
+SLOW = ("cvx", "cvx, reduced")
 
 
 def default_limits() -> dict[str, int]:
     """Return the sizes beyond which a method is not tried: it would take too long."""
     return {
-        "trust-constr": 0,
         "cvx": 100,
         "cvx, reduced": 200,
         "path, tested every step": 100,
@@ -104,7 +107,6 @@ class Complexity(Experiment):
     sizes: tuple[int, ...] = (40, 50, 60, 70, 80, 100, 200, 500, 1000, 2000, 5000)
     repetitions: int = 10
     few_repetitions: int = 3
-    general_sizes: tuple[int, ...] = (8, 12, 16)
     limits: dict[str, int] = field(default_factory=default_limits)
 
     name: ClassVar[str] = "complexity"
@@ -113,12 +115,8 @@ class Complexity(Experiment):
     packages: ClassVar = ("cvxpy", "clarabel")
 
     def cells(self) -> list[Cell]:
-        """Return a cell per size, method and repetition; fewer repetitions of slow methods.
-
-        The general solver has sizes of its own: it takes minutes for 20 images.
-        """
-        tried = [(D, "trust-constr") for D in self.general_sizes]
-        tried += [(D, m) for D in self.sizes for m in METHODS if self.limits.get(m, D) >= D]
+        """Return a cell per size, method and repetition; fewer repetitions of slow methods."""
+        tried = [(D, m) for D in self.sizes for m in METHODS if self.limits.get(m, D) >= D]
         few, many = range(self.few_repetitions), range(self.repetitions)
         return [
             {"D": D, "method": method, "repetition": k}
@@ -133,8 +131,6 @@ class Complexity(Experiment):
     def cost(self, cell: Cell) -> float:
         """Return a rough share of the time; the direct solvers take most of it."""
         D = float(cell["D"])
-        if cell["method"] == "trust-constr":
-            return D**6 / 1000.0
         return D**3 / 200.0 if cell["method"] in SLOW else 200.0 + D**2 / 50.0
 
     def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
@@ -172,9 +168,11 @@ def solve_by(
     if method == "rand":
         mixture, steps, status = Mixture(x / np.linalg.norm(x), stack.names), 0, "COMPLETED"
     else:
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         result = solve(objective, stack, **options)
-        seconds = {"total": time.perf_counter() - started, **(result.seconds or {})}
+        elapsed, spent = time.perf_counter() - started, time.process_time() - processor
+        seconds = {"total": elapsed, **(result.seconds or {})}
+        seconds = {part: value * spent / elapsed for part, value in seconds.items()}
         assert result.mixture is not None
         mixture, steps, status = result.mixture, result.n_iter, result.status.name
     plain = edge_lengths(stack, mixture).mixed_rows(np.arange(len(metric)))
@@ -198,12 +196,6 @@ def warm_up(method: str) -> None:
     rng = np.random.default_rng(0)
     metric = image_metric(rng.uniform(1.0, 2.0, size=(12, 5)))
     solve_by(method, metric, graphs_of(metric), rng)
-
-
-def solved_cells(results: Results, method: str, **where: int) -> list[dict[str, Any]]:
-    """Return the stored cells of a method, those left out for lack of memory aside."""
-    found = results.records("complexity", method=method, **where)
-    return [record for record in found if "error" in record["values"]]
 
 
 class SmallImprovement:
@@ -230,6 +222,65 @@ class SmallImprovement:
         return last is not None and now > last * (1.0 - self.tol)
 
 
+# -- a general solver ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GeneralSolver(Experiment):
+    """Peak memory and seconds of scipy's general constrained solver, with sparse constraints.
+
+    Of its first steps: memory does not grow later, and all steps take minutes at D = 80.
+    """
+
+    sizes: tuple[int, ...] = (16, 40, 80)
+    steps: int = 10
+
+    name: ClassVar[str] = "general-solver"
+    alone: ClassVar[bool] = True
+    settings: ClassVar = SETTINGS
+
+    def cells(self) -> list[Cell]:
+        """Return a cell per size."""
+        return [{"D": D} for D in self.sizes]
+
+    def check(self, data: Data) -> None:
+        """Raise InputError if there are too few images."""
+        check_enough(max(self.sizes), len(data.images.pixels), "images")
+
+    def cost(self, cell: Cell) -> float:
+        """Return a cost that grows with the number of constraints."""
+        return float(cell["D"]) ** 3 / 5.0
+
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        """Solve in a process of its own, whose memory is limited to what is available."""
+        D = int(cell["D"])
+        pixels, _ = data.images.sample(generator(seed, Complexity.name, D, 0), D)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            metric, limit = image_metric(pixels), available_bytes()
+            found = pool.submit(steps_and_memory, metric, self.steps, limit)
+            try:
+                return found.result()
+            except (MemoryError, TooLargeError, BrokenProcessPool) as error:
+                return CellResult({"skipped": str(error) or "out of memory"})
+
+
+def steps_and_memory(metric: Floats, steps: int, limit: int | None) -> CellResult:
+    """Take steps of trust-constr; return their seconds and the peak memory of this process."""
+    with suppress(ImportError):  # there are systems without limits
+        import resource
+
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    objective = LeastSquares(metric, rho=SETTINGS["rho"])
+    started = time.process_time()
+    result = solve(objective, graphs_of(metric), "trust-constr", max_iter=steps)
+    found = CellResult({"steps": result.n_iter}, {"total": time.process_time() - started})
+    with suppress(OSError):
+        peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
+        found.values["peak_gib"] = int(peak) / 2**20
+    return found
+
+
 # -- the cost of one step against n -------------------------------------------------------------
 
 R, DIMENSIONS = 4, 25
@@ -238,11 +289,17 @@ WEIGHTS = {
     "ten times larger": np.array([5.0, 3.0, -2.0, 4.0]),
 }
 """The larger the weights against the sharpness of the link, the more detours must be ruled out."""
+LINE = "squared distances on a line"
+"""The worst case: every shortest path passes through all items between its ends."""
 
 
 @dataclass(frozen=True)
 class StepCost(Experiment):
-    """Seconds of one step of Algorithm 1 against n, on generated data."""
+    """Operations and seconds of one step of Algorithm 1 against n, on generated data.
+
+    An operation is a number that is read: a source of a pair that is mixed, or a length that is
+    compared.
+    """
 
     sizes: tuple[int, ...] = (250, 500, 1000, 2000, 4000, 8000)
     steps: int = 100
@@ -267,17 +324,19 @@ class StepCost(Experiment):
         return 500.0 + float(cell["n"]) ** 2 / 500.0
 
     def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
-        """Time single steps on one thread, with and without forming all edge lengths."""
+        """Take single steps on one thread, with and without forming all edge lengths."""
         n = int(cell["n"])
         problem = growing_problem(n, seed)
         terms = generator(seed, self.name, n).integers(problem.n_terms, size=self.steps)
         few = terms[: max(2, min(self.steps, 20_000_000 // n**2))]
         i, j = (side.ravel() for side in problem.objective.pairs(terms, n))
-        rows, seconds = {}, {}
-        for label, weights in WEIGHTS.items():
-            touched = bundle_paths(problem.lengths(weights), i, j, n_jobs=1).rows_touched
-            rows[label] = float(touched.mean())
-            seconds[label] = seconds_per_step(problem.sampled, weights, terms)
+        operations, seconds = {"formed": (R + 1.0) * n * n}, {}
+        line = line_problem(n)
+        for label, weights in {**WEIGHTS, LINE: np.ones(1)}.items():
+            one, timed = (line, few) if label == LINE else (problem, terms)
+            touched = bundle_paths(one.lengths(weights), i, j, n_jobs=1).rows_touched
+            operations[label] = float(touched.mean()) * len(weights) * n
+            seconds[label] = seconds_per_step(one.sampled, weights, timed)
         weights = WEIGHTS["weights of size 1"]
 
         def formed(weights: Floats, term: Indices) -> None:
@@ -295,7 +354,14 @@ class StepCost(Experiment):
                 lengths.edge_gradient(u, v, np.ones(len(u)))
 
         seconds["formed"] = seconds_per_step(formed, weights, few, repeats=2)
-        return CellResult({"rows": rows}, seconds)
+        return CellResult({"operations": operations}, seconds)
+
+
+def line_problem(n: int) -> Problem:
+    """Return the squared distances of n points on a line."""
+    place = np.arange(n, dtype=np.float32)
+    stack = DissimilarityStack.from_block((place[:, None] - place)[None] ** 2)
+    return Problem(LabelContrast(np.arange(n) % 2, rho=0.01), stack, n_jobs=1)
 
 
 def growing_problem(n: int, seed: int = 0) -> Problem:
@@ -322,25 +388,8 @@ def seconds_per_step(
     step(weights, terms[:1])  # compiles
     times = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = time.process_time()
         for t in range(len(terms)):
             step(weights, terms[t : t + 1])
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times) / len(terms)
-
-
-def step_seconds(results: Results, way: str) -> tuple[Floats, Floats]:
-    """Return the sizes n and the seconds of a step."""
-    found = [
-        (record["cell"]["n"], record["seconds"][way]) for record in results.records("step-cost")
-    ]
-    n, seconds = zip(*sorted(found), strict=True)
-    return np.array(n, float), np.array(seconds)
-
-
-def growth_exponent(results: Results, way: str) -> float:
-    """Return the exponent of n in the seconds of a step, over the two largest sizes."""
-    n, seconds = step_seconds(results, way)
-    if len(n) < 2:
-        return float("nan")
-    return float(np.log(seconds[-1] / seconds[-2]) / np.log(n[-1] / n[-2]))

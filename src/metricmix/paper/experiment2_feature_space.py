@@ -25,6 +25,7 @@ from metricmix.paper.data import (
     random_start,
 )
 from metricmix.paper.experiment import (
+    DESCENT_METHODS,
     LITERAL,
     RHO,
     Cell,
@@ -32,6 +33,7 @@ from metricmix.paper.experiment import (
     Experiment,
     generator,
     learn,
+    learn_descents,
 )
 from metricmix.paths import path_metric
 from metricmix.solvers.problem import Problem
@@ -41,8 +43,7 @@ __all__ = ["METHODS", "FeatureSpace", "learn_all"]
 
 MANY_GRAPHS = 32
 METHODS = {
-    "mixture, literal": "Algorithm 1 with the paper's settings",
-    "mixture, converged": "the same objective, minimised",
+    **DESCENT_METHODS,
     "mixture, balanced": "pairs of one class and of two count alike, from equal weights",
     "uniform": "1/8 each, nothing learned",
     "32 graphs, balanced": "as 'mixture, balanced', from 32 thresholds in place of 8",
@@ -76,11 +77,18 @@ class FeatureSpace(Experiment):
         """Return a cost that grows with the size."""
         return 100.0 + float(cell["D"])
 
+    def draw(
+        self, cell: Cell, data: Data, seed: int
+    ) -> tuple[np.random.Generator, Floats, Indices]:
+        """Return the images of a cell and their digits, and a generator for what follows."""
+        D, repetition = int(cell["D"]), int(cell["repetition"])
+        rng = generator(seed, FeatureSpace.name, D, repetition)
+        return rng, *data.images.sample(rng, D + self.n_test)
+
     def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         """Train on D images, predict the others one by one."""
-        D, repetition = int(cell["D"]), int(cell["repetition"])
-        rng = generator(seed, self.name, D, repetition)
-        pixels, digits = data.images.sample(rng, D + self.n_test)
+        D = int(cell["D"])
+        rng, pixels, digits = self.draw(cell, data, seed)
         metric = image_metric(pixels)
         y = digits[:D]
         stack, many = graphs_of(metric[:D, :D]), graphs_of(metric[:D, :D], MANY_GRAPHS)
@@ -116,10 +124,7 @@ def learn_all(
     start, corners = random_start(rng), np.eye(N_GRAPHS)
     seed = int(rng.integers(1 << 31))
     learned = {
-        "mixture, literal": learn(
-            contrast, stack, "stochastic", start=start, random_state=seed, **LITERAL
-        ),
-        "mixture, converged": learn(contrast, stack, start=start),
+        **learn_descents(contrast, stack, start, seed),
         "mixture, balanced": learn(balanced, stack),
         "uniform": np.full(N_GRAPHS, 1.0 / N_GRAPHS),
         "best, single": corners[np.argmin([problem.value(corner) for corner in corners])],

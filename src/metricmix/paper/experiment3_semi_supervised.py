@@ -9,7 +9,8 @@ come from the sub-graph of these papers and from 40 principal components of thei
 unlabelled paper gets the topic of the nearest labelled one. The paper suggests more sources without
 trying them. Here they are tried: neighbourhoods (Jaccard, resource allocation), a Mahalanobis
 metric learned from the labels by neighbourhood components analysis, and components smoothed along
-citations.
+citations. It also suggests a comparison with embeddings of the graph: Laplacian eigenvectors and a
+factorisation of random walks are rivals, and two further sources.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from metricmix.paper.data import (
     random_start,
 )
 from metricmix.paper.experiment import (
+    DESCENT_METHODS,
     LITERAL,
     RHO,
     Cell,
@@ -49,22 +51,28 @@ from metricmix.paper.experiment import (
     Experiment,
     generator,
     learn,
+    learn_descents,
 )
 from metricmix.paths import nearest_labelled, path_metric
 from metricmix.typing import Floats, Indices
 
 __all__ = ["METHODS", "SOURCES", "SemiSupervised", "learn_mixtures", "sources_of"]
 
-SOURCES = ("graph", "feature", "jaccard", "resource allocation", "nca", "diffusion")
+EMBEDDINGS = ("spectral", "walks")
+SOURCES = ("graph", "feature", "jaccard", "resource allocation", "nca", "diffusion", *EMBEDDINGS)
+DIMENSIONS = 10
+"""Of the embeddings of the graph."""
 METHODS = {
     "graph": "path length among the sampled papers alone",
     "feature": "squared distance of 40 principal components alone",
-    "mixture, literal": "both, Algorithm 1 with the paper's settings",
-    "mixture, converged": "both, the same objective minimised",
+    **{method: f"both, {meaning}" for method, meaning in DESCENT_METHODS.items()},
     "mixture, balanced": "both, pairs of one class and of two count alike, from equal weights",
     "uniform": "both, 1/2 each, nothing learned",
     "more, balanced": "six sources, as 'mixture, balanced'",
     "more, uniform": "six sources, 1/6 each",
+    "spectral": "Euclidean distance of Laplacian eigenvectors of the citations alone",
+    "walks": "the same of factors of random walks, the limit of DeepWalk and node2vec (p = q = 1)",
+    "all, balanced": "the six sources and both embeddings, as 'mixture, balanced'",
 }
 
 
@@ -105,21 +113,27 @@ class SemiSupervised(Experiment):
         """Return a cost that grows with the size."""
         return 100.0 + float(cell["D"])
 
-    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
-        """Train on D papers, predict the topics of the others."""
+    def draw(
+        self, cell: Cell, data: Data, seed: int
+    ) -> tuple[np.random.Generator, Indices, Indices]:
+        """Return the papers of a cell and the topics known, and a generator for what follows."""
         D, repetition, sampling = int(cell["D"]), int(cell["repetition"]), str(cell["sampling"])
         which = list(SAMPLINGS).index(sampling)
-        rng = generator(seed, self.name, which, D, repetition)
-        papers = data.papers
-        drawn = draw_papers(papers, sampling, rng, D + self.n_test, D)
+        rng = generator(seed, SemiSupervised.name, which, D, repetition)
+        drawn = draw_papers(data.papers, sampling, rng, D + self.n_test, D)
+        return rng, drawn, np.where(np.arange(len(drawn)) < D, data.papers.topics[drawn], -1)
+
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        """Train on D papers, predict the topics of the others."""
+        D, papers = int(cell["D"]), data.papers
+        rng, drawn, known = self.draw(cell, data, seed)
         topics = papers.topics[drawn]
-        known = np.where(np.arange(len(drawn)) < D, topics, -1)
-        six, edges = sources_of(papers, drawn, known, int(rng.integers(1 << 31)))
-        two = six.select(["graph", "feature"])
-        learned = learn_mixtures(two, six, known, rng)
-        nearest = {name: np.argmin(two.source(name)[D:, :D], axis=1) for name in two.names}
-        for method, (stack, weights) in learned.items():
-            nearest[method] = nearest_labelled(stack, weights, known >= 0)[1][D:, 0]
+        stack, edges = sources_of(papers, drawn, known, int(rng.integers(1 << 31)))
+        learned = learn_mixtures(stack, known, rng)
+        alone = ("graph", "feature", *EMBEDDINGS)
+        nearest = {name: np.argmin(stack.source(name)[D:, :D], axis=1) for name in alone}
+        for method, (some, weights) in learned.items():
+            nearest[method] = nearest_labelled(some, weights, known >= 0)[1][D:, 0]
         accuracy = {
             method: float(np.mean(topics[found] == topics[D:])) for method, found in nearest.items()
         }
@@ -127,7 +141,7 @@ class SemiSupervised(Experiment):
             {
                 "accuracy": accuracy,
                 "edges": edges,
-                "unreachable": six.n_unreachable[0] / (len(drawn) * (len(drawn) - 1)),
+                "unreachable": stack.n_unreachable[0] / (len(drawn) * (len(drawn) - 1)),
                 "weights": {name: w.round(6).tolist() for name, (_, w) in learned.items()},
                 "violation": metric_violations(path_metric(*learned["mixture, balanced"])).triangle,
             }
@@ -137,7 +151,7 @@ class SemiSupervised(Experiment):
 def sources_of(
     papers: Papers, drawn: Indices, known: Indices, seed: int
 ) -> tuple[DissimilarityStack, int]:
-    """Return the six sources over the drawn papers, and the number of citations among them."""
+    """Return the SOURCES over the drawn papers, and the number of citations among them."""
     from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
     X, graph = papers.components[drawn], papers.graph[drawn][:, drawn]
@@ -153,23 +167,52 @@ def sources_of(
             resource_allocation(graph),
             mahalanobis(X, nca.components_, kind="map"),
             diffusion(graph, X, steps=2, metric="euclidean"),
+            features(spectral_embedding(graph.toarray())),
+            features(walk_embedding(graph.toarray())),
         ]
     return DissimilarityStack(sources, names=SOURCES, scaling="mean"), graph.nnz // 2
 
 
+def spectral_embedding(A: Floats) -> Floats:
+    """Return the first eigenvectors of the steps of a random walk, times their eigenvalues.
+
+    They are those of the normalised Laplacian. Papers without citations lie at 0.
+    """
+    root = 1.0 / np.sqrt(np.maximum(A.sum(axis=1), 1.0))
+    values, vectors = np.linalg.eigh(root[:, None] * A * root)
+    return np.asarray((root[:, None] * vectors * values)[:, -DIMENSIONS:])
+
+
+def walk_embedding(A: Floats, window: int = 10) -> Floats:
+    r"""Return factors of :math:`\log \max(1, \mathrm{vol}\, T^{-1} \sum_{t \le T} P^t D^{-1})`.
+
+    :math:`P = D^{-1} A` are the steps of a random walk: the matrix that DeepWalk, and node2vec with
+    p = q = 1 and one negative sample, factorise in the limit (Qiu et al., 2018).
+    """
+    degrees = np.maximum(A.sum(axis=1), 1.0)
+    step = A / degrees[:, None]
+    power, total = np.eye(len(A)), np.zeros_like(step)
+    for _ in range(window):
+        power = power @ step
+        total += power
+    u, s, _ = np.linalg.svd(np.log(np.maximum(1.0, A.sum() / window * total / degrees)))
+    return np.asarray(u[:, :DIMENSIONS] * np.sqrt(s[:DIMENSIONS]))
+
+
 def learn_mixtures(
-    two: DissimilarityStack, six: DissimilarityStack, known: Indices, rng: np.random.Generator
+    stack: DissimilarityStack, known: Indices, rng: np.random.Generator
 ) -> dict[str, tuple[DissimilarityStack, Floats]]:
     """Return the sources and weights of every mixture."""
+    two, six = stack.select(SOURCES[:2]), stack.select(SOURCES[:6])
     contrast = LabelContrast(known, rho=RHO)
     balanced = LabelContrast(known, rho=RHO, balanced=True)
     start, seed = random_start(rng, 2), int(rng.integers(1 << 31))
-    literal = learn(contrast, two, "stochastic", start=start, random_state=seed, **LITERAL)
+    descents = learn_descents(contrast, two, start, seed)
     return {
-        "mixture, literal": (two, literal),
-        "mixture, converged": (two, learn(contrast, two, start=start)),
+        **{method: (two, weights) for method, weights in descents.items()},
         "mixture, balanced": (two, learn(balanced, two)),
         "uniform": (two, np.full(2, 1 / 2)),
         "more, balanced": (six, learn(balanced, six)),
         "more, uniform": (six, np.full(6, 1 / 6)),
+        "all, balanced": (stack, learn(balanced, stack)),
     }

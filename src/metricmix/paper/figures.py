@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricmix.paper.experiment1_complexity import growth_exponent, solved_cells, step_seconds
-from metricmix.paper.results import Results, mean_interval
+from metricmix.paper.experiment1_complexity import LINE
+from metricmix.paper.results import (
+    Results,
+    growth_exponent,
+    mean_interval,
+    solved_cells,
+    step_seconds,
+)
 from metricmix.plots import PALETTE, figure, panels
 
 if TYPE_CHECKING:
@@ -142,7 +148,6 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
     "cutting plane": (PALETTE[4], "P"),
     "cvx": (PALETTE[1], "^"),
     "cvx, reduced": ("#8a4b08", "<"),
-    "trust-constr": ("#888888", "X"),
 }
 
 
@@ -210,34 +215,37 @@ def draw_runtime(results: Results) -> Figure:
 
 # -- Figures 5 and 6: accuracy against the number of labelled items -----------------------------
 
-LITERAL = {"color": PALETTE[0], "marker": "o", "linestyle": "--"}
-CONVERGED = {"color": PALETTE[5], "marker": "v"}
+DESCENTS: dict[str, dict[str, Any]] = {
+    "mixture, literal": {"color": PALETTE[0], "marker": "o", "linestyle": "--"},
+    "mixture, literal, equal start": {"color": PALETTE[3], "marker": "D", "linestyle": "--"},
+    "mixture, converged": {"color": PALETTE[5], "marker": "v"},
+    "mixture, converged, equal start": {"color": PALETTE[4], "marker": "P"},
+}
 BALANCED = {"color": PALETTE[0], "marker": "o"}
 UNIFORM = {"color": "#888888", "marker": "x", "linestyle": ":"}
 
 
 def draw_feature_space(results: Results) -> Figure:
-    """Draw the paper's three models on the left, settings that converge on the right."""
+    """Draw the paper's three models on the left, other settings on the right."""
     looks: list[dict[str, dict[str, Any]]] = [
         {
-            "mixture, literal": LITERAL,
+            **DESCENTS,
             "best, single": {"color": PALETTE[1], "marker": "^"},
-            "best, simplex": {"color": PALETTE[4], "marker": "<"},
+            "best, simplex": {"color": "#8a4b08", "marker": "<"},
             "full": {"color": PALETTE[2], "marker": "s"},
         },
         {
-            "mixture, converged": CONVERGED,
             "mixture, balanced": BALANCED,
             "uniform": UNIFORM,
             "32 graphs, balanced": {"color": PALETTE[3], "marker": "D"},
             "full": {"color": PALETTE[2], "marker": "s"},
         },
     ]
-    picture, axes = panels(1, 2, 10.0, 5.0, sharey=True)
+    picture, axes = panels(1, 2, 10.0, 5.8, sharey=True)
     for ax, look, title in zip(
         axes[0],
         looks,
-        ("the paper's settings", "settings that converge, and more graphs"),
+        ("the paper's objective", "balanced pairs, and more graphs"),
         strict=True,
     ):
         _draw_accuracies(ax, results, "feature-space", look)
@@ -248,7 +256,7 @@ def draw_feature_space(results: Results) -> Figure:
 
 
 def draw_semi_supervised(results: Results) -> Figure:
-    """Draw a column per sampling: the paper's two sources above, six sources below."""
+    """Draw a column per sampling: the paper's two sources above, others below."""
     single = {
         "graph": {"color": PALETTE[1], "marker": "^"},
         "feature": {"color": PALETTE[2], "marker": "s"},
@@ -256,28 +264,31 @@ def draw_semi_supervised(results: Results) -> Figure:
     looks: list[dict[str, dict[str, Any]]] = [
         {
             **single,
-            "mixture, literal": LITERAL,
-            "mixture, converged": CONVERGED,
-            "mixture, balanced": BALANCED,
+            **DESCENTS,
             "uniform": UNIFORM,
         },
         {
             "mixture, balanced": BALANCED,
             "more, balanced": {"color": PALETTE[3], "marker": "D"},
             "more, uniform": UNIFORM,
+            "all, balanced": {"color": PALETTE[4], "marker": "P"},
+            "spectral": {"color": PALETTE[1], "marker": "^"},
+            "walks": {"color": PALETTE[2], "marker": "s"},
         },
     ]
     samplings = {
         "random": "papers drawn at random (literal)",
         "walk": "papers met on a random walk",
     }
-    picture, axes = panels(2, 2, 10.0, 9.2, sharey=True)
+    picture, axes = panels(2, 2, 10.0, 10.8, sharey=True)
     for row, look in enumerate(looks):
         for column, (sampling, title) in enumerate(samplings.items()):
             ax = axes[row, column]
             _draw_accuracies(ax, results, "semi-supervised", look, sampling=sampling)
             ax.set_title(
-                ("two sources, " if row == 0 else "six sources, ") + title, loc="left", fontsize=10
+                ("two sources, " if row == 0 else "other sources, ") + title,
+                loc="left",
+                fontsize=10,
             )
             ax.set_xlabel("labelled papers D")
         axes[row, 0].set_ylabel("1-NN accuracy")
@@ -313,7 +324,7 @@ def _draw_accuracies(
             elinewidth=1.0,
             **style,
         )
-    ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 # -- not in the paper: the cost of a step -------------------------------------------------------
@@ -321,12 +332,13 @@ def _draw_accuracies(
 STEP_STYLES = {
     "weights of size 1": ("rows as they are settled", PALETTE[0], "o"),
     "ten times larger": ("the same, weights ten times larger", PALETTE[5], "v"),
+    LINE: (f"the same, {LINE}", PALETTE[4], "P"),
     "formed": ("all lengths formed, then Dijkstra", PALETTE[1], "^"),
 }
 
 
 def draw_step_cost(results: Results) -> Figure:
-    """Draw seconds per step, both axes logarithmic, with the growth of each."""
+    """Draw seconds per step, both axes logarithmic, with the growth of its operations."""
     picture, ax = figure(7.0, 4.6)
     for way, (label, colour, marker) in STEP_STYLES.items():
         n, seconds = step_seconds(results, way)
@@ -335,7 +347,7 @@ def draw_step_cost(results: Results) -> Figure:
             color=colour,
             marker=marker,
             linewidth=1.5,
-            label=f"{label}: n^{growth_exponent(results, way):.1f} at the end",
+            label=f"{label}: n^{growth_exponent(results, way):.1f} operations",
         )
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
@@ -411,7 +423,8 @@ PICTURES = (
         "step-cost",
         draw_step_cost,
         "Not in the paper: what one step costs",
-        "Seconds per step of Algorithm 1 against n, R = 4 sources.",
+        "Numbers read by a step of Algorithm 1, and its seconds, against n; R = 4 sources, on the "
+        "line one.",
     ),
 )
 

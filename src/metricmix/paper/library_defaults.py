@@ -24,17 +24,8 @@ from metricmix.learning.rules import FittedRule
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans
-from metricmix.paper.data import (
-    N_GRAPHS,
-    SAMPLINGS,
-    Data,
-    check_enough,
-    draw_papers,
-    graphs_of,
-    image_metric,
-    largest_component,
-)
-from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
+from metricmix.paper.data import N_GRAPHS, Data, graphs_of, image_metric
+from metricmix.paper.experiment import Cell, CellResult
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
 from metricmix.solvers.problem import Problem
@@ -62,37 +53,26 @@ PAPER_METHODS = {
 
 
 @dataclass(frozen=True)
-class FeatureSpaceDefaults(Experiment):
+class FeatureSpaceDefaults(FeatureSpace):
     """Accuracy of graphs of images, and of ready sources, against the number of labelled images.
 
     The first repetitions of :class:`FeatureSpace`: the same images. Ready sources are computed once
     for all images of a cell, test images being unlabelled items.
     """
 
-    sizes: tuple[int, ...] = (40, 50, 60, 70, 80, 90)
     repetitions: int = 20
-    n_test: int = 20
 
     name: ClassVar[str] = "feature-space-defaults"
     settings: ClassVar = {"methods": list(IMAGE_METHODS)}
 
-    def cells(self) -> list[Cell]:
-        """Return a cell per repetition and size."""
-        return [{"D": D, "repetition": k} for k in range(self.repetitions) for D in self.sizes]
-
-    def check(self, data: Data) -> None:
-        """Raise InputError if there are too few images."""
-        check_enough(max(self.sizes) + self.n_test, len(data.images.pixels), "images")
-
     def cost(self, cell: Cell) -> float:
-        """Return a cost that grows with the size, and is larger than that of the experiment."""
-        return 5.0 * (100.0 + float(cell["D"]))
+        """Return a larger cost than that of the experiment."""
+        return 5.0 * super().cost(cell)
 
     def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         """Fit the classifiers to D images, predict the others one by one."""
-        D, repetition = int(cell["D"]), int(cell["repetition"])
-        rng = generator(seed, FeatureSpace.name, D, repetition)
-        pixels, digits = data.images.sample(rng, D + self.n_test)
+        D = int(cell["D"])
+        _, pixels, digits = self.draw(cell, data, seed)
         metric, y = image_metric(pixels), digits[:D]
         known = np.where(np.arange(len(digits)) < D, digits, -1)
         graphs, ready = graphs_of(metric[:D, :D]), sources_for(pixels, labels=known)
@@ -121,45 +101,26 @@ class FeatureSpaceDefaults(Experiment):
 
 
 @dataclass(frozen=True)
-class SemiSupervisedDefaults(Experiment):
+class SemiSupervisedDefaults(SemiSupervised):
     """Accuracy of words and citations, and of ready sources, against the number of labels.
 
     The first repetitions of :class:`SemiSupervised`: the same papers.
     """
 
-    sizes: tuple[int, ...] = (20, 40, 60, 80, 100)
     repetitions: int = 10
-    n_test: int = 20
 
     name: ClassVar[str] = "semi-supervised-defaults"
     settings: ClassVar = {"methods": list(PAPER_METHODS)}
 
-    def cells(self) -> list[Cell]:
-        """Return a cell per repetition, sampling and size."""
-        return [
-            {"sampling": sampling, "D": D, "repetition": k}
-            for k in range(self.repetitions)
-            for sampling in SAMPLINGS
-            for D in self.sizes
-        ]
-
-    def check(self, data: Data) -> None:
-        """Raise InputError if the largest component has too few papers."""
-        there = len(largest_component(data.papers))
-        check_enough(max(self.sizes) + self.n_test, there, "papers that hang together")
-
     def cost(self, cell: Cell) -> float:
-        """Return a cost that grows with the size, and is larger than that of the experiment."""
-        return 5.0 * (100.0 + float(cell["D"]))
+        """Return a larger cost than that of the experiment."""
+        return 5.0 * super().cost(cell)
 
     def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         """Fit the classifiers to all papers, the last ones without a topic."""
-        D, repetition, sampling = int(cell["D"]), int(cell["repetition"]), str(cell["sampling"])
-        rng = generator(seed, SemiSupervised.name, list(SAMPLINGS).index(sampling), D, repetition)
         papers = data.papers
-        drawn = draw_papers(papers, sampling, rng, D + self.n_test, D)
+        _, drawn, known = self.draw(cell, data, seed)
         topics, graph = papers.topics[drawn], papers.graph[drawn][:, drawn]
-        known = np.where(np.arange(len(drawn)) < D, topics, -1)
         with warnings.catch_warnings():  # Experiment 3 stores the number of unreachable pairs
             warnings.simplefilter("ignore")
             sources = [path_length(graph), features(papers.components[drawn], "sqeuclidean")]
@@ -174,6 +135,7 @@ class SemiSupervisedDefaults(Experiment):
             "ready sources": fitted(ready, known),
             "ready sources, equal": fitted(ready, known, **EQUAL),
         }
+        D = int(cell["D"])
         accuracy = {method: share_right(model, topics, D) for method, model in models.items()}
         return CellResult({"accuracy": accuracy, **learned(models)})
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from metricmix.atomic import replacing
 from metricmix.exceptions import ResultsError
 from metricmix.paper.experiment import Cell, CellResult, Experiment, fingerprint, installed
+from metricmix.typing import Floats
 
 __all__ = [
     "Interval",
@@ -30,8 +31,11 @@ __all__ = [
     "cpu_name",
     "difference_interval",
     "geometric_interval",
+    "growth_exponent",
     "mean_interval",
     "provenance",
+    "solved_cells",
+    "step_seconds",
 ]
 
 
@@ -178,6 +182,34 @@ def _key(cell: Cell) -> str:
         f"{name}={value:06d}" if isinstance(value, int) else f"{name}={value}"
         for name, value in cell.items()
     )
+
+
+# -- what several readers of the results need ----------------------------------------------------
+
+
+def solved_cells(results: Results, method: str, **where: int) -> list[dict[str, Any]]:
+    """Return the stored cells of a method, those left out for lack of memory aside."""
+    found = results.records("complexity", method=method, **where)
+    return [record for record in found if "error" in record["values"]]
+
+
+def step_seconds(results: Results, way: str) -> tuple[Floats, Floats]:
+    """Return the sizes n and the seconds of a step."""
+    found = [
+        (record["cell"]["n"], record["seconds"][way]) for record in results.records("step-cost")
+    ]
+    n, seconds = zip(*sorted(found), strict=True)
+    return np.array(n, float), np.array(seconds)
+
+
+def growth_exponent(results: Results, way: str) -> float:
+    """Return the exponent of n in the operations of a step, from the smallest to the largest n."""
+    found = {
+        int(record["cell"]["n"]): record["values"]["operations"][way]
+        for record in results.records("step-cost")
+    }
+    low, high = min(found), max(found)
+    return float(np.log(found[high] / found[low]) / np.log(high / low)) if low < high else np.nan
 
 
 # -- provenance: versions, machine, commit, date ------------------------------------------------

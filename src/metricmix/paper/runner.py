@@ -21,7 +21,12 @@ from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
-from metricmix.paper.experiment1_complexity import Complexity, StepCost, default_limits
+from metricmix.paper.experiment1_complexity import (
+    Complexity,
+    GeneralSolver,
+    StepCost,
+    default_limits,
+)
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
 from metricmix.paper.figures import pictures_of
@@ -46,7 +51,7 @@ __all__ = [
 
 
 PARTS: dict[str, tuple[type[Experiment], ...]] = {
-    "1": (Complexity,),
+    "1": (Complexity, GeneralSolver),
     "2": (FeatureSpace, FeatureSpaceDefaults),
     "3": (SemiSupervised, SemiSupervisedDefaults),
     "figures": (AlgorithmConvergence, Separation, StepCost),
@@ -57,9 +62,9 @@ SMALL: dict[type[Experiment], dict[str, Any]] = {
         "sizes": (40, 50, 60, 70, 80, 100, 200),
         "repetitions": 3,
         "few_repetitions": 1,
-        "general_sizes": (8,),
         "limits": {**default_limits(), "cvx": 60, "cvx, reduced": 100},
     },
+    GeneralSolver: {"sizes": (16,)},
     FeatureSpace: {"repetitions": 20},
     SemiSupervised: {"repetitions": 15},
     FeatureSpaceDefaults: {"sizes": (40, 90), "repetitions": 3},
@@ -93,7 +98,7 @@ def plan(
     for kind in chosen:
         experiment = kind(**(SMALL.get(kind, {}) if data == "embedded" else {}))
         changes: dict[str, Any] = {}
-        if sizes:
+        if sizes and not isinstance(experiment, GeneralSolver):
             # From 11 images on, two show the same digit.
             changes["sizes"] = tuple(
                 sorted({check_integer(D, name="sizes", low=11) for D in sizes})

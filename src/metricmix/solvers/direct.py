@@ -44,6 +44,7 @@ __all__ = [
     "direct_bytes",
     "n_constraints",
     "pair_positions",
+    "trust_constr_bytes",
 ]
 
 
@@ -292,9 +293,9 @@ class Direct(SingleCallSolver):
         return objective / usual, constraints
 
 
-def trust_constr_bytes(n: int, *, directed: bool = False) -> int:
-    """Estimate the memory of scipy's factorisation: rows by rows, a few times."""
-    return 3 * 8 * n_constraints(n, directed=directed) ** 2
+def trust_constr_bytes(n: int, R: int, *, directed: bool = False) -> int:
+    """Estimate the memory of scipy's sparse factorisation, by the peak per row (measured)."""
+    return n_constraints(n, directed=directed) * (8000 + 500 * R)
 
 
 @METHODS.register(
@@ -330,7 +331,7 @@ class TrustConstr(SingleCallSolver):
         max_iter = options.get("max_iter")
         model = self.problem
         check_fits(
-            lambda n: trust_constr_bytes(n, directed=model.stack.directed),
+            lambda n: trust_constr_bytes(n, model.n_weights, directed=model.stack.directed),
             model.n,
             what="method='trust-constr'",
             instead="take fewer items, or method='full', which has no constraints to store",
@@ -355,6 +356,8 @@ class TrustConstr(SingleCallSolver):
                 bounds=None if model.constraint == "none" else Bounds(0.0, np.inf),
                 options={
                     "maxiter": 1000 if max_iter is None else max_iter,
+                    # Dense, the slacks alone would be a matrix of rows by rows.
+                    "sparse_jacobian": True,
                     # Its test of the gradient ignores complementarity, and ends far off.
                     "gtol": 0.0,
                     "xtol": self.tol,
