@@ -60,8 +60,8 @@ def test_default_tolerance_gives_probabilities_to_a_few_hundredths() -> None:
     Z, y, weights = problem("plain", rng)
     loose = logistic_path(Z, y, weights, PENALTIES, 4)
     tight = logistic_path(Z, y, weights, PENALTIES, 4, tol=1e-18, max_iter=20_000)
-    for one, other in zip(loose.reshape(-1, *loose.shape[2:]), tight.reshape(-1, *tight.shape[2:])):
-        p, q = class_probabilities(Z, one), class_probabilities(Z, other)
+    for fold, k in np.ndindex(loose.shape[:2]):
+        p, q = class_probabilities(Z, loose[fold, k]), class_probabilities(Z, tight[fold, k])
         assert np.abs(p - q).max() < 0.05
 
 
