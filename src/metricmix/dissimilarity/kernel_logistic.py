@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
 from metricmix.dissimilarity.predictors import N_FOLDS, CrossFitted, Training
 from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.state import checked_state, require, stored
@@ -117,19 +117,17 @@ class KernelLogisticRegression:
 
         `basis` is their :func:`gram_basis`, if it is known.
         """
-        from sklearn.linear_model import LogisticRegression
-
+        self.classes_, codes = np.unique(y, return_inverse=True)
         self.basis_ = gram_basis(gram) if basis is None else basis
-        model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(gram @ self.basis_, y, sample_weight)
-        self.classes_, self.model_ = model.classes_, model
+        weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
+        n_classes = len(self.classes_)
+        path = logistic_path(gram @ self.basis_, codes, weights[None], [self.C], n_classes)
+        self.coefficients_ = path[0, 0]
         return self
 
     def gram_probabilities(self, gram: Floats) -> Floats:
         """Return class probabilities, given the kernel values with the rows of the fit, (n, L)."""
-        return np.asarray(self.model_.predict_proba(gram @ self.basis_))
+        return class_probabilities(gram @ self.basis_, self.coefficients_)
 
 
 class KernelClassifier(CrossFitted):
@@ -160,53 +158,32 @@ class KernelClassifier(CrossFitted):
         """Return what each regression says of the items without their fold, (K, L, c)."""
         found = np.zeros((len(tried), *training.shape(len(training.y))))
         gram = self.gram(training.items)
-        for test in training.tests():
-            basis = gram_basis(gram[np.ix_(~test, ~test)])
-            for k, p in zip(tried, found, strict=True):
-                p[test] = self.said(training, ~test, k, gram, gram[test], basis)
+        rows, tests = gram @ gram_basis(gram), list(training.tests())
+        own = training.everyone if training.weights is None else training.weights
+        path = logistic_path(
+            rows,
+            training.y,
+            np.where(tests, 0.0, own),
+            [self.estimators[k].C for k in tried],
+            len(training.classes),
+        )
+        for test, of_fold in zip(tests, path, strict=True):
+            for p, coefficients in zip(found, of_fold, strict=True):
+                p[test] = class_probabilities(rows[test], coefficients)
         return found
 
     def of_all(self, training: Training, choice: int) -> Floats:
         """Return what the regression of all labels says of all rows, (n, c)."""
         items, step = training.items, max(1, VALUES_KEPT // len(training.items))
-        gram = self.gram(items)
-        basis = gram_basis(gram)
-        parts = [
-            self.said(
-                training,
-                training.everyone,
-                choice,
-                gram,
-                self.kernel_values(np.arange(start, min(start + step, self.n)), items),
-                basis,
+        p = np.zeros(training.shape(self.n))
+        model = copy(self.estimators[choice]).fit_gram(
+            self.gram(items), training.y, training.weights
+        )
+        for start in range(0, self.n, step):
+            part = np.arange(start, min(start + step, self.n))
+            p[part[:, None], model.classes_] = model.gram_probabilities(
+                self.kernel_values(part, items)
             )
-            for start in range(0, self.n, step)
-        ]
-        return np.concatenate(parts)
-
-    def said(
-        self,
-        training: Training,
-        train: AnyArray,
-        choice: int,
-        gram: Floats,
-        values: Floats,
-        basis: Floats,
-    ) -> Floats:
-        """Return the probabilities (m, c) by a regression fitted to some of the items.
-
-        `gram` (L, L) and `values` (m, L) are kernel values with the labelled items, `basis` is the
-        :func:`gram_basis` of those fitted to.
-        """
-        classes, y = np.unique(training.y[train], return_inverse=True)
-        p = np.zeros(training.shape(len(values)))
-        if len(classes) < 2:
-            p[:, classes] = 1.0
-            return p
-        weights = None if training.weights is None else training.weights[train]
-        model = copy(self.estimators[choice])
-        model.fit_gram(gram[np.ix_(train, train)], y, weights, basis)
-        p[:, classes] = model.gram_probabilities(values[:, train])
         return p
 
     def gram(self, items: Indices) -> Floats:
