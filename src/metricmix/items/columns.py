@@ -140,7 +140,8 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
                   nearly all cells that are known
     ``plain``     (only if stated)                       itself, the median where missing
     ``count``     with 20 such columns at least, whole   TF-IDF: those that few items have count
-                  numbers, 60 % of all of them zero      more, at norm 1; 0 where missing
+                  numbers, 60 % of all of them zero,     more, at norm 1; 0 where missing
+                  half of the others below 10
     ``text``      mostly different values, most with a   TF-IDF of its 5000 most frequent words,
                   space in them                          at norm 1; nothing where missing
     ``category``  anything else                          one 0/1 feature per value, the missing
@@ -444,11 +445,19 @@ def unreadable_cells(
 
 
 def are_counts(columns: Iterable[Floats]) -> bool:
-    """Return whether columns of numbers hold counts: whole, not negative, and most of them zero."""
-    zeros = total = 0
+    """Return whether columns of numbers hold counts: whole, not negative, and most of them zero.
+
+    Half of the others have one digit: grey values of images, which may be as sparse, do not.
+
+    >>> words, pixels = np.eye(4), 90.0 * np.eye(4)
+    >>> are_counts(words), are_counts(pixels)
+    (True, False)
+    """
+    zeros = total = small = 0
     for column in columns:
         values = np.nan_to_num(column)
         if (values < 0).any() or (values != np.floor(values)).any():
             return False
         zeros, total = zeros + int((values == 0).sum()), total + len(values)
-    return zeros > MOSTLY_ZERO * total
+        small += int(((values > 0) & (values < 10)).sum())
+    return zeros > MOSTLY_ZERO * total and 2 * small >= total - zeros
