@@ -11,11 +11,11 @@ from sklearn.metrics import r2_score
 
 import metricmix as mm
 from metricmix.dissimilarity.forests import Forest
-from metricmix.dissimilarity.kernel_ridge import KernelRegressor
+from metricmix.dissimilarity.kernel_ridge import KernelRegressor, ridge_path
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictions import moved_in
 from metricmix.dissimilarity.predictors import CrossFitted, Training
 from metricmix.dissimilarity.propagation import LabelPropagation
-from metricmix.dissimilarity.ridge import moved_in, ridge_path
 from metricmix.dissimilarity.supervised import SupervisedSource
 
 pytestmark = pytest.mark.default_sources

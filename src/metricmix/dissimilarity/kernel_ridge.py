@@ -16,11 +16,107 @@ from metricmix.dissimilarity.predictors import (
     Predictor,
     Training,
 )
-from metricmix.dissimilarity.ridge import RidgeFit, ridge_path
 from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.typing import Floats, Indices
 
-__all__ = ["KernelPredictor", "KernelRegressor"]
+__all__ = [
+    "KernelPredictor",
+    "KernelRegressor",
+    "RidgeFit",
+    "ridge_path",
+]
+
+PENALTIES = np.logspace(-4, 3, 22)
+"""Penalties to choose from, where features have a mean square length of about 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    r"""A ridge regression :math:`\hat y = a + \phi b`.
+
+    Attributes
+    ----------
+    intercept : float
+    coefficients : (p,) array
+    penalty : float
+        As given, or the one with the smallest leave-one-out error.
+    held_out : (L,) array
+        What is predicted for each item without its own target, or without those of its fold.
+    """
+
+    intercept: float
+    coefficients: Floats
+    penalty: float
+    held_out: Floats
+
+
+def ridge_path(
+    features: Floats,
+    y: Floats,
+    penalty: float | None = None,
+    weights: Floats | None = None,
+    folds: Indices | None = None,
+) -> RidgeFit:
+    r"""Return ridge regression with the penalty that has the smallest leave-one-out error.
+
+    .. math:: \min_{a, b} \sum_i v_i \big(y_i - a - \phi_i b\big)^2 + \lambda \lVert b \rVert^2,
+              \qquad y_i - \hat y_i^{(-i)} = \frac{y_i - \hat y_i}{1 - H_{ii}}
+
+    with the smoother :math:`\hat y = H y`. Without all targets of a fold f, the residuals are
+    :math:`(I - H_{ff})^{-1} (y_f - \hat y_f)`. Neither takes a refit.
+
+    Parameters
+    ----------
+    features : (L, p) array
+    y : (L,) array
+    penalty : float, optional
+        If given, nothing is chosen.
+    weights : (L,) array, optional
+        The weights v, of mean 1.
+    folds : (L,) array, optional
+        The fold of each item, 0, 1, …; default: each item is one.
+
+    Examples
+    --------
+    >>> x = np.arange(-3.0, 4.0)
+    >>> fit = ridge_path(x[:, None], 2.0 * x + 1.0)
+    >>> round(fit.intercept, 3), fit.coefficients.round(3)
+    (1.0, array([2.]))
+    >>> bool(np.abs(fit.held_out - 2.0 * x - 1.0).max() < 1e-3)
+    True
+    """
+    root = np.ones(len(y)) if weights is None else np.sqrt(weights)
+    mean = float(np.average(y, weights=weights))
+    middle = np.average(features, axis=0, weights=weights)
+    weighted, centred = root[:, None] * (features - middle), root * (y - mean)
+    # By eigenvectors of the product: a singular value decomposition takes much longer.
+    squares, right = np.linalg.eigh(weighted.T @ weighted)
+    kept = squares > 1e-14 * max(float(squares.max(initial=0.0)), 1e-300)
+    squares, right = squares[kept], right[:, kept]
+    left = weighted @ right / np.sqrt(squares)
+    t, shares = left.T @ centred, left**2
+    constant = root / np.sqrt(root @ root)  # the intercept's part of the smoother
+    best: tuple[float, float, Floats] | None = None
+    for one in PENALTIES if penalty is None else (penalty,):
+        shrunk = squares / (squares + one)
+        left_over = np.maximum(1.0 - constant**2 - shares @ shrunk, 1e-9)
+        residual = (centred - left @ (shrunk * t)) / left_over
+        error = float(residual @ residual)
+        if best is None or error < best[0]:
+            best = error, float(one), residual
+    assert best is not None
+    residual, shrunk = best[2], squares / (squares + best[1])
+    if folds is not None:
+        apart = centred - left @ (shrunk * t)
+        for fold in range(int(folds.max()) + 1):
+            test = folds == fold
+            own, of_constant = left[test], constant[test]
+            smoother = (own * shrunk) @ own.T + np.outer(of_constant, of_constant)
+            residual[test] = np.linalg.solve(np.eye(len(own)) - smoother, apart[test])
+    coefficients = right @ (np.sqrt(squares) / (squares + best[1]) * t)
+    held_out = y - residual / np.maximum(root, 1e-150)
+    return RidgeFit(mean - float(middle @ coefficients), coefficients, best[1], held_out)
+
 
 WIDTHS = (0.3, 1.0, 3.0)
 """Widths of a Gaussian kernel to choose from, in typical distances of two rows."""
@@ -95,8 +191,7 @@ class KernelRegressor(Predictor):
     r"""Ridge regression on a table, or in the feature space of a Gaussian kernel.
 
     Leave-one-out errors choose penalty and width; held-out numbers are those of ten folds. Both are
-    exact, without refits: :func:`~metricmix.dissimilarity.ridge.ridge_path`. The feature space is
-    spanned by at most 1000 rows.
+    exact, without refits: :func:`ridge_path`. The feature space is spanned by at most 1000 rows.
 
     Parameters
     ----------

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from metricmix.dissimilarity.feature_rows import FeatureRows
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts, facts, states
-from metricmix.dissimilarity.ridge import moved_in
 from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
 from metricmix.state import checked_state, require, stored
@@ -34,6 +33,7 @@ __all__ = [
     "check_predictions",
     "hellinger",
     "is_useful",
+    "moved_in",
     "prediction_differences",
     "prepared",
     "unknown_values",
@@ -77,7 +77,7 @@ def unknown_values(n: int, n_classes: int) -> Floats:
 def prepared(known: Known) -> Known | None:
     """Return what models are fitted to, None where too little is known.
 
-    Far targets are clipped first (:func:`~metricmix.dissimilarity.ridge.moved_in`).
+    Far targets are clipped first (:func:`moved_in`).
     """
     if not known.is_numeric:
         return known if known.mask.any() else None
@@ -86,6 +86,31 @@ def prepared(known: Known) -> Known | None:
     values = known.values.copy()
     values[known.items] = moved_in(known.y)
     return known.with_values(values)
+
+
+def moved_in(known: Floats) -> Floats:
+    r"""Return targets with far ones replaced by the smallest or largest that is not far.
+
+    Those outside
+
+    .. math:: [\, q_1 - 10\,(q_3 - q_1),\; q_3 + 10\,(q_3 - q_1) \,]
+
+    are far, with the quartiles :math:`q_1, q_3`. Where half of the targets are equal, the quartiles
+    are those of the others, as long as these are a tenth of all.
+
+    >>> moved_in(np.array([1.0, 2.0, 3.0, 4.0, 1e6]))
+    array([1., 2., 3., 4., 4.])
+    """
+    low, high = np.percentile(known, [25, 75])
+    if low == high:
+        others = known[known != low]
+        if len(others) < 0.1 * len(known):
+            return known
+        first, last = np.percentile(others, [25, 75])
+        low, high = min(low, first), max(high, last)
+    far = 10.0 * (high - low)
+    near = known[(known >= low - far) & (known <= high + far)]
+    return np.asarray(np.clip(known, near.min(), near.max()))
 
 
 def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:

@@ -26,7 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.ridge import moved_in
+from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError, warn_caller
 from metricmix.labels import as_labels, check_targets, is_unlabelled, plain_labels
 from metricmix.learning.rules import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.ridge import moved_in
+from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError
 from metricmix.objectives.base import OBJECTIVES, KnownObjective
 from metricmix.typing import Floats, Indices

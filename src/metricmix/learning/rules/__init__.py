@@ -30,7 +30,7 @@ itself by its name. :class:`FittedRule` applies it to a metric and what is known
 all items of the stack at once, and to new items joined to them. Nearest labels come from one search
 that starts at all labelled items together, class means from one shortest-path tree per labelled
 item: never one search per unlabelled item. Targets more than ten interquartile ranges outside the
-quartiles are clipped first (:func:`~metricmix.dissimilarity.ridge.moved_in`).
+quartiles are clipped first (:func:`~metricmix.dissimilarity.predictions.moved_in`).
 """
 
 from metricmix.learning.rules.class_mean import ClassMean

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.dissimilarity.ridge import ridge_path
+from metricmix.dissimilarity.kernel_ridge import ridge_path
 from metricmix.learning.rules.rule import NUMBER_RULES, FittedRule, Rule, distances_to, usable
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.state import stored
@@ -39,7 +39,8 @@ class KernelRidge(Rule):
     ----------
     penalty : float, optional
         :math:`\lambda`. Default: of 22 values from 0.0001 to 1000 the one with the smallest
-        leave-one-out error (:func:`~metricmix.dissimilarity.ridge.ridge_path`), without refits.
+        leave-one-out error, found without refits
+        (:func:`~metricmix.dissimilarity.kernel_ridge.ridge_path`).
     n_anchors : int
         Most items s that distances are compared to. Of more items of known target so many are
         drawn, and span the feature space (Nyström); all targets count. Distances to them are kept,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.ridge import moved_in
+from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.out_of_sample import NewItems
