@@ -325,7 +325,9 @@ def test_many_distances_to_labels_are_in_single_precision(
     assert model.learned_.rule.distances[0].dtype == np.float64
     d = mm.path_metric(stack, model.mixture_)[:, Y >= 0]
     agree(model.learned_.rule.distances[0], d)
-    monkeypatch.setattr("metricmix.paths.trees.closure_pays", lambda lengths, roots: False)
+    monkeypatch.setattr(
+        "metricmix.paths.trees.searches_pay", lambda lengths, roots: lengths.edges is not None
+    )
     monkeypatch.setattr("metricmix.learning.rules.rule.SINGLE_BEYOND", N)
     monkeypatch.setattr("metricmix.learning.rules.class_mean.ROWS_AT_ONCE", 7)
     monkeypatch.setattr("metricmix.learning.rules.logistic.ROWS_AT_ONCE", 7)

@@ -313,8 +313,8 @@ def test_edges_of_length_zero_leave_a_path_undetermined():
 
 
 def test_balls_are_reused():
-    edges = EdgeSet(5, [0], [1])
-    with use_balls(edges) as first, use_balls(edges) as second:
+    lengths = EdgeLengths(EdgeStack(EdgeSet(5, [0], [1]), [[1.0]]), Mixture([1.0]))
+    with use_balls(lengths) as first, use_balls(lengths) as second:
         assert first[0] is not second[0]
-    with use_balls(edges) as third:
+    with use_balls(lengths) as third:
         assert third[0] is second[0] or third[0] is first[0]

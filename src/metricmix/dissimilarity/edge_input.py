@@ -98,8 +98,7 @@ def from_matrices(
             expected, kind = "a scipy sparse matrix", type(matrix).__name__
             remedy = "a dense matrix goes into a DissimilarityStack"
             raise InputError(argument=label, expected=expected, found=kind, remedy=remedy)
-        entries = matrix.tocoo()
-        shape = entries.shape
+        entries, shape = matrix.tocoo(), matrix.shape
         if shape[0] != shape[1] or n not in (0, shape[0]):
             size = n or "n"
             raise InputError(argument=label, expected=f"shape ({size}, {size})", found=shape)
@@ -115,8 +114,7 @@ def from_matrices(
             )
         found[str(name)] = u, v, entries.data
     ids = None if items is None else check_ids(items, n)
-    policy = (missing, duplicates, bridge)
-    stack = assembled(found, n, ids, directed, *policy, both_triangles=True)
+    stack = assembled(found, n, ids, directed, missing, duplicates, bridge, both_triangles=True)
     return stack if scaling is None else stack.rescaled(scaling)
 
 

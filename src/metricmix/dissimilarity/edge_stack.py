@@ -268,19 +268,19 @@ class EdgeStack(DissimilarityStack):
         changed = [r for r, (old, new) in pairs if old is not new]
         scales = self.scales.copy()
         scales[changed] = other.scales[changed]
-        found = self._evaluated({r: other.sources[r] for r in changed})
-        return found._with(_origin=other, scales=scales)
+        found = {r: other.sources[r] for r in changed}
+        return self._evaluated(found, _origin=other, scales=scales)
 
     def replaced(self, sources: Mapping[int, Source]) -> Self:
         """Return the stack with the values of other sources in some places, at the same scales."""
         whole = None if self._origin is None else self._origin.replaced(sources)
-        return self._evaluated(sources)._with(_origin=whole) if sources else self
+        return self._evaluated(sources, _origin=whole) if sources else self
 
-    def _evaluated(self, sources: Mapping[int, Source]) -> Self:
+    def _evaluated(self, sources: Mapping[int, Source], **changes: Any) -> Self:
         values = self.values.copy()
         for r, source in sources.items():
             values[r] = evaluated([source], self.edges)[0]
-        return self._with(**on_edges(self.edges, values, self.report))
+        return self._with(**on_edges(self.edges, values, self.report), **changes)
 
 
 def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:

@@ -53,10 +53,10 @@ __all__ = [
     "close_block",
     "close_in_place",
     "closed_copy",
-    "closure_pays",
     "impute_missing",
     "path_metric",
     "project",
+    "searches_pay",
 ]
 
 BLOCK = 64
@@ -165,7 +165,7 @@ def path_metric(
     """
     where = resolve_device(device)
     lengths = edge_lengths(stack, mixture, directed=directed)
-    if lengths.edges is not None and not closure_pays(lengths, lengths.n):
+    if searches_pay(lengths, lengths.n):
         check_square_fits(
             lengths.n, 8, what="the metric", argument="stack", instead="take fewer items"
         )
@@ -182,15 +182,16 @@ def path_metric(
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 
 
-def closure_pays(lengths: EdgeLengths, roots: int) -> bool:
-    """Return whether the closure of all pairs costs less than searches from so many roots.
+def searches_pay(lengths: EdgeLengths, roots: int) -> bool:
+    """Return whether edges are sparse, and searches from so many roots cost less than the closure.
 
-    For a sparse edge set of n <= `FORMED_UP_TO` items: n³ entries updated against the arcs read.
+    The closure of n <= `FORMED_UP_TO` items updates n³ entries; searches read all arcs.
     """
     n, edges = lengths.n, lengths.edges
-    assert edges is not None
+    if edges is None:
+        return False
     arcs = len(edges) * (1 if lengths.directed else 2)
-    return n <= FORMED_UP_TO and n**3 < PER_ARC * roots * arcs
+    return n > FORMED_UP_TO or n**3 >= PER_ARC * roots * arcs
 
 
 def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = None) -> AnyArray:

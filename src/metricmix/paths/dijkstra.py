@@ -152,8 +152,7 @@ def dijkstra_sparse(
     lengths: EdgeLengths, roots: Indices, limit: int, reverse: bool
 ) -> SettledItems:
     """Settle the `limit` nearest items over a sparse edge set; the others are left at inf."""
-    n, edges = lengths.n, lengths.edges
-    assert edges is not None
+    n = lengths.n
     root = np.full(n, -1, np.int32)
     if limit >= n:
         dist, pred = search_all(lengths, roots, reverse=reverse)
@@ -161,7 +160,7 @@ def dijkstra_sparse(
         order = np.argsort(dist, kind="stable")[: np.isfinite(dist).sum()].astype(np.int32)
         return SettledItems(dist, pred, root, order)
     dist, pred = np.full(n, np.inf), np.full(n, -1, np.int32)
-    with use_balls(edges) as (ball, _):
+    with use_balls(lengths) as (ball, _):
         for r in np.unique(roots):
             reach(r, 0.0, -1, ball)
         grow_ball(arcs_of(lengths, 1, reverse=reverse), limit, ball)

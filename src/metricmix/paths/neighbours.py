@@ -119,13 +119,11 @@ def nearest_over_edges(
     n_jobs: int | None,
 ) -> None:
     """Fill the k nearest items over a sparse edge set, a small search for each."""
-    edges = lengths.edges
-    assert edges is not None
     arcs = arcs_of(lengths, len(items))
 
     def fill(start: int) -> None:
         some = slice(start, start + ROWS_AT_ONCE)
-        with use_balls(edges) as (ball, _):
+        with use_balls(lengths) as (ball, _):
             nearest_items(arcs, items[some], ball, distances[some], neighbours[some])
 
     in_threads(fill, range(0, len(items), ROWS_AT_ONCE), effective_threads(n_jobs))

@@ -75,15 +75,13 @@ def pair_by_pair(
     lengths: EdgeLengths, i: Indices, j: Indices, chosen: Indices, n_jobs: int | None
 ) -> list[SomePaths]:
     """Return the paths of the chosen pairs, each by a search from both ends."""
-    edges = lengths.edges
-    assert edges is not None
     out = arcs_of(lengths, len(chosen))
     into = arcs_of(lengths, len(chosen), reverse=True) if lengths.directed else out
 
     def search(some: Indices) -> SomePaths:
         found, settled = np.empty(len(some)), np.empty(len(some), np.int32)
         indptr = np.empty(len(some) + 1, np.int64)
-        with use_balls(edges) as (ahead, back):
+        with use_balls(lengths) as (ahead, back):
             nodes = find_sparse_paths(
                 out, into, i[some], j[some], ahead, back, found, indptr, settled
             )

@@ -94,8 +94,10 @@ _unused: WeakKeyDictionary[EdgeSet, list[tuple[Ball, Ball]]] = WeakKeyDictionary
 
 
 @contextmanager
-def use_balls(edges: EdgeSet) -> Iterator[tuple[Ball, Ball]]:
-    """Provide two balls, those of an earlier search if available."""
+def use_balls(lengths: EdgeLengths) -> Iterator[tuple[Ball, Ball]]:
+    """Provide two balls, those of an earlier search over the same edges if available."""
+    edges = lengths.edges
+    assert edges is not None
     unused = _unused.setdefault(edges, [])
     try:
         balls = unused.pop()

@@ -29,7 +29,7 @@ from metricmix.mixture.edge_lengths import (
     edge_lengths,
     lengths_of,
 )
-from metricmix.paths.all_pairs import close_in_place, closure_pays
+from metricmix.paths.all_pairs import close_in_place, searches_pay
 from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path, PathBundle
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
@@ -202,7 +202,7 @@ def distances_from(
     precision in which distances are kept that are searched for along sparse edges.
     """
     turned = reverse and lengths.directed
-    if lengths.edges is not None and not closure_pays(lengths, len(roots)):
+    if searches_pay(lengths, len(roots)):
         dist = np.empty((len(roots), lengths.n), dtype, order="F" if reverse else "C")
         for some, rows in distances_in_blocks(lengths, roots, reverse=turned, n_jobs=n_jobs):
             dist[some] = rows
