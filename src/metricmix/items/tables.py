@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from metricmix.items.items import Values
 
-__all__ = ["aligned", "as_frame", "as_relation", "count_table", "texts_of", "values_of"]
+__all__ = ["aligned", "as_frame", "as_relation", "count_table", "of_pairs", "texts_of", "values_of"]
 
 WEIGHT_NAMES = ("length", "similarity", "weight")
 ENDS = (("source", "target"), ("from", "to"))
