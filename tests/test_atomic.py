@@ -6,13 +6,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from metricmix import atomic
-from metricmix.atomic import lock, remove_leftovers, replacing, replacing_in, reserved
+from metricmix.atomic import lock, remove_leftovers, replacing, reserved
+
+
+@contextmanager
+def replacing_in(folder: Path, names: list[str]) -> Iterator[Path]:
+    """Reserve files of a folder and replace them."""
+    with reserved(folder, names) as reservation, reservation.replacing() as inside:
+        yield inside
 
 
 def test_what_was_written_is_there(tmp_path: Path) -> None:
@@ -49,7 +57,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 WRITERS = {
     "file": "with replacing(sys.argv[1]) as file: file.write(b'half'); file.flush(); wait()",
     "folder": """
-with replacing_in(sys.argv[1], ['a', 'b']) as inside:
+with reserved(sys.argv[1], ['a', 'b']) as reservation, reservation.replacing() as inside:
     (inside / 'a').write_text('half')
     with replacing(inside / 'b') as file:
         wait()
@@ -57,7 +65,7 @@ with replacing_in(sys.argv[1], ['a', 'b']) as inside:
 }
 BEFORE = """
 import sys
-from metricmix.atomic import replacing, replacing_in
+from metricmix.atomic import replacing, reserved
 def wait():
     print("writing", flush=True)
     sys.stdin.read()

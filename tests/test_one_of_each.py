@@ -96,8 +96,8 @@ THINGS = (
     Thing(
         "parsing of numbers and dates",
         r"def _?(parse|read|to)_(numbers?|floats?|cells?|dates?)(_of|_in)?",
-        "items/number_formats.py:parse_cell, items/number_formats.py:parse_date, "
-        "items/number_formats.py:parse_number",
+        "items/cells.py:parse_cell, items/cells.py:parse_number, "
+        "items/number_formats.py:parse_date",
         everywhere=True,
     ),
     Thing(

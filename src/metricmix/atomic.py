@@ -31,7 +31,6 @@ __all__ = [
     "remove",
     "remove_leftovers",
     "replacing",
-    "replacing_in",
     "reserved",
     "signals_blocked",
     "temporary_entry",
@@ -63,31 +62,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
 
 
-@contextmanager
-def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Path]:
-    """Yield an empty folder for some of the files `names`; move them to `folder` at the end.
-
-    If anything fails, `folder` stays as it was, or is not created. Of the files that are in it
-    already, those in `names` are replaced, or removed if they were not written; all others stay.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process is writing to the folder.
-    FileExistsError
-        If another process has changed these files in the meantime.
-
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "result"
-    >>> with replacing_in(target, ["numbers.txt"]) as inside:
-    ...     _ = (inside / "numbers.txt").write_text("1 2 3")
-    >>> [file.name for file in target.iterdir()]
-    ['numbers.txt']
-    """
-    with reserved(folder, names) as reservation, reservation.replacing() as inside:
-        yield inside
-
-
 @dataclass(frozen=True)
 class Reservation:
     """The right to replace some files of a folder.
@@ -114,7 +88,12 @@ class Reservation:
 
     @contextmanager
     def replacing(self) -> Iterator[Path]:
-        """Yield an empty folder for the files; move them to the folder at the end."""
+        """Yield an empty folder for the files; move them to the folder at the end.
+
+        If anything fails, the folder stays as it was, or is not created. Of the files that are in
+        it already, those in `names` are replaced, or removed if they were not written; all others
+        stay. FileExistsError if another process has changed these files in the meantime.
+        """
         target, beside = self.folder, f".{self.folder.name[:100]}."
         remove_leftovers(target.parent, beside)
         remove_leftovers(target, ".")

@@ -1,9 +1,11 @@
-"""Cells and names: which texts stand for missing values, and names in error messages."""
+"""Cells and names: texts that stand for numbers or missing values, and names in error messages."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,9 @@ __all__ = [
     "did_you_mean",
     "is_known",
     "is_missing",
+    "is_text",
+    "parse_cell",
+    "parse_number",
     "quoted",
     "shorten",
     "stem_of",
@@ -22,6 +27,15 @@ MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 
+SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
+NUMBERS = {
+    ".": re.compile(
+        r"[-+]?(?:\d+|[1-9]\d{0,2}([,' ])\d{3}(?:\1\d{3})*)(?:\.\d*)?(?:[eE][-+]?\d+)?"
+    ),
+    ",": re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}([.' ])\d{3}(?:\1\d{3})*)(?:,\d*)?(?:[eE][-+]?\d+)?"),
+}
+"""Numbers by their decimal sign; thousands may be apart."""
+
 
 def is_missing(cell: str) -> bool:
     """Return whether a cell is empty, or stands for a missing value: NA, NaN, null, ?, -."""
@@ -31,6 +45,50 @@ def is_missing(cell: str) -> bool:
 def is_known(cell: str) -> bool:
     """Return whether a cell has a value."""
     return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
+
+
+def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
+    """Return a number, perhaps an infinite one; None if it is not written so.
+
+    All numbers in text are parsed here: cells of tables, weights of edges, entries of matrices.
+    Where a comma could be either sign and no column decides, `thousands` is False.
+
+    >>> parse_number("1,234.5"), parse_number("1.234,5", ","), parse_number("1.5", ",")
+    (1234.5, 1234.5, None)
+    >>> parse_number("1,234", thousands=False), parse_number("1,234", ",", thousands=False)
+    (None, 1.234)
+    """
+    if "_" in cell:  # Python would read 10_000 as a number
+        return None
+    if decimal == "." or "." not in cell:
+        try:
+            return float(cell if decimal == "." else cell.replace(",", ".", 1))
+        except ValueError:
+            pass
+    if not thousands:
+        return None
+    cell = cell.translate(SPACES)
+    match = NUMBERS[decimal].fullmatch(cell)
+    if match is None:
+        return None
+    return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
+
+
+def parse_cell(cell: str, signs: str = ",.") -> float:
+    """Return a number with one of the decimal signs, NaN if it is missing, inf if it is a text.
+
+    >>> parse_cell("2,5"), parse_cell("NA"), parse_cell("1_000"), parse_cell("2,5", ".")
+    (2.5, nan, inf, inf)
+    """
+    if is_missing(cell):
+        return math.nan
+    parsed = (parse_number(cell, sign, thousands=False) for sign in signs)
+    return next((value for value in parsed if value is not None), math.inf)
+
+
+def is_text(cell: str) -> bool:
+    """Return whether a cell is neither missing nor a finite number."""
+    return math.isinf(parse_cell(cell))
 
 
 def quoted(names: Sequence[str], most: int = 3) -> str:

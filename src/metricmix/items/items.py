@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import TableFileError
-from metricmix.items.cells import is_known
-from metricmix.items.number_formats import parse_number
+from metricmix.items.cells import is_known, parse_number
 from metricmix.items.relation import Matrix, Relation
 from metricmix.state import arguments, checked_state, conforms, require, stored
 from metricmix.typing import Floats

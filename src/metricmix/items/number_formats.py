@@ -7,7 +7,6 @@ numbers are of the same order.
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections import Counter
@@ -17,18 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
-from metricmix.items.cells import is_missing
+from metricmix.items.cells import NUMBERS, SPACES, parse_number
 from metricmix.state import require, stored
 
 __all__ = [
     "CellFormat",
     "Reading",
     "date_reading",
-    "is_text",
     "number_hint",
     "number_reading",
-    "parse_cell",
-    "parse_number",
 ]
 
 LONGEST = 40
@@ -39,7 +35,6 @@ UNIT_CELLS, UNIT_SHARE = 3, 0.05
 """Cells, and their share, from which on some with a unit and some without one are no mistakes."""
 SAME_ORDER = 30.0
 """Ratio of the medians with and without a unit, up to which both may be in the same unit."""
-SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 CURRENCY = (
     r"(?:US\$|[€$£¥₹₩₽₺]|(?:EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN)(?![A-Za-z]))"
 )
@@ -58,13 +53,6 @@ UNITS = frozenset(
 """Units, as they are compared, that may follow a number without a space; any word may with one."""
 SPELLINGS = str.maketrans({"²": "2", "³": "3", "μ": "u", " ": "", ".": ""})
 """What does not make another unit, in lower case: µ is the Greek letter there."""
-NUMBERS = {
-    ".": re.compile(
-        r"[-+]?(?:\d+|[1-9]\d{0,2}([,' ])\d{3}(?:\1\d{3})*)(?:\.\d*)?(?:[eE][-+]?\d+)?"
-    ),
-    ",": re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}([.' ])\d{3}(?:\1\d{3})*)(?:,\d*)?(?:[eE][-+]?\d+)?"),
-}
-"""Numbers by their decimal sign; thousands may be apart."""
 CLOCK = (
     r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d+)?)?"
     r"\s?(?P<half>[AaPp][Mm])?)?"
@@ -329,50 +317,6 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
     return f"; most are numbers, but not {odd!r} (--kind {stated} treats that as missing)"
-
-
-def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
-    """Return a number, perhaps an infinite one; None if it is not written so.
-
-    All numbers in text are parsed here: cells of tables, weights of edges, entries of matrices.
-    Where a comma could be either sign and no column decides, `thousands` is False.
-
-    >>> parse_number("1,234.5"), parse_number("1.234,5", ","), parse_number("1.5", ",")
-    (1234.5, 1234.5, None)
-    >>> parse_number("1,234", thousands=False), parse_number("1,234", ",", thousands=False)
-    (None, 1.234)
-    """
-    if "_" in cell:  # Python would read 10_000 as a number
-        return None
-    if decimal == "." or "." not in cell:
-        try:
-            return float(cell if decimal == "." else cell.replace(",", ".", 1))
-        except ValueError:
-            pass
-    if not thousands:
-        return None
-    cell = cell.translate(SPACES)
-    match = NUMBERS[decimal].fullmatch(cell)
-    if match is None:
-        return None
-    return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
-
-
-def parse_cell(cell: str, signs: str = ",.") -> float:
-    """Return a number with one of the decimal signs, NaN if it is missing, inf if it is a text.
-
-    >>> parse_cell("2,5"), parse_cell("NA"), parse_cell("1_000"), parse_cell("2,5", ".")
-    (2.5, nan, inf, inf)
-    """
-    if is_missing(cell):
-        return math.nan
-    parsed = (parse_number(cell, sign, thousands=False) for sign in signs)
-    return next((value for value in parsed if value is not None), math.inf)
-
-
-def is_text(cell: str) -> bool:
-    """Return whether a cell is neither missing nor a finite number."""
-    return math.isinf(parse_cell(cell))
 
 
 def split_unit(cell: str) -> tuple[str, str]:

@@ -35,6 +35,7 @@ __all__ = [
     "as_relation",
     "count_table",
     "library_edges",
+    "of_pairs",
     "texts_of",
     "values_of",
 ]

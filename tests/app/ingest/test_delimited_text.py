@@ -19,8 +19,7 @@ from metricmix.app.ingest.delimited_text import (
 )
 from metricmix.app.ingest.matrix_text import NumberParser
 from metricmix.app.ingest.table_files import read_table
-from metricmix.items.cells import is_missing, stem_of
-from metricmix.items.number_formats import is_text, parse_cell
+from metricmix.items.cells import is_missing, is_text, parse_cell, stem_of
 
 
 @pytest.mark.parametrize(

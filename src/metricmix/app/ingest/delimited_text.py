@@ -1,4 +1,4 @@
-"""Delimited text: encoding, compression, delimiter, quoting, and line numbers for errors.
+"""Tables as text, delimited or JSON: encoding, compression, quoting, and line numbers for errors.
 
 Item tables, edge lists and matrices are all read by the functions of this module.
 """
@@ -9,14 +9,16 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from metricmix.exceptions import TableFileError, array_file_errors
 from metricmix.items.items import Origin
@@ -30,7 +32,9 @@ __all__ = [
     "open_text",
     "read_bytes",
     "read_delimited",
+    "read_json",
     "suffix_of",
+    "text_of",
 ]
 
 DELIMITERS = "\t;|,"
@@ -216,3 +220,102 @@ def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> 
         raise TableFileError(f"{source}: expected a table, found an empty file")
     remark = "read as Windows-1252, since it is not UTF-8" * (file.encoding == "cp1252")
     return TextTable(tuple(rows), Origin(source, tuple(numbers), "line", delimiter != ",", remark))
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+
+def read_json(source: Path, content: bytes) -> TextTable:
+    """Read JSON as text, numbers as they are written.
+
+    Records may lack keys. Objects in them become columns (``{"size": {"x": 1}}`` is ``size.x``),
+    and lists of words or numbers become texts.
+    """
+    text = open_text(source, content).read()
+    unit = "row"
+    try:
+        records = _records_in(source, _parse_json(text))
+        numbers = list(range(1, len(records) + 1))
+    except RecursionError:
+        raise TableFileError(f"{source}: expected records, found JSON nested too deeply") from None
+    except json.JSONDecodeError as error:
+        unit, records, numbers = "line", [], []
+        for k, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                records.append(_parse_json(line))
+            except (json.JSONDecodeError, RecursionError) as wrong:
+                at, reason = (f", line {k}", wrong) if records else ("", error)
+                raise TableFileError(
+                    f"{source}{at}: expected JSON, a list of records or one in every line, but "
+                    f"{reason}"
+                ) from None
+            numbers.append(k)
+    cells: list[dict[str, str]] = []
+    for number, record in zip(numbers, records, strict=True):
+        try:
+            cells.append(dict(_flattened(record)))
+        except (AttributeError, TypeError):
+            raise TableFileError(
+                f"{source}, {unit} {number}: expected a record of words and numbers such as "
+                f'{{"id": "a", "size": 1}}, found {str(record)[:40]!r}'
+            ) from None
+    header = tuple(dict.fromkeys(name for record in cells for name in record))
+    rows = [tuple(record.get(name, "") for name in header) for record in cells]
+    return TextTable((header, *rows), Origin(source, (0, *numbers), unit))
+
+
+def _parse_json(text: str) -> Any:
+    """Return JSON with its numbers as texts."""
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+
+
+def _records_in(source: Path, content: Any) -> list[Any]:
+    """Return the records of JSON: a list of them, alone or in an object, or columns, or one."""
+    if not isinstance(content, dict):
+        return content if isinstance(content, list) else [content]
+    if content and all(isinstance(column, dict) for column in content.values()):
+        keys = list(dict.fromkeys(key for column in content.values() for key in column))
+        index = {} if keys == [str(k) for k in range(len(keys))] else {"": keys}
+        content = index | {name: list(map(content[name].get, keys)) for name in content}
+    lists = [value for value in content.values() if isinstance(value, list)]
+    tables = [value for value in lists if value and isinstance(value[0], dict)]
+    if len(tables) == 1:
+        return tables[0]
+    if not tables and len(lists) < len(content):
+        return [content]
+    split = {"columns", "data"} <= set(content)  # of pandas: its lists are not columns
+    if tables or split or len(set(map(len, lists))) != 1:
+        raise TableFileError(
+            f"{source}: expected a list of records, or columns of equal length, found other JSON; "
+            "save one list of records in the file"
+        )
+    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _flattened(record: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str]]:
+    """Yield the cells of a record by their names, those of inner objects with dots.
+
+    Raises AttributeError or TypeError if it is no record, or has lists in lists.
+    """
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{above}{name}.")
+            continue
+        if isinstance(value, list):
+            if any(isinstance(part, list | dict) for part in value):
+                raise TypeError("lists in lists")
+            value = ", ".join(map(text_of, value))
+        yield f"{above}{name}", text_of(value).encode(errors="replace").decode()  # surrogates
+
+
+def text_of(value: Any) -> str:
+    """Return a value as a cell: null and NaN are empty, a date is written as 2024-05-31."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, datetime):
+        value = value.date() if value == datetime(value.year, value.month, value.day) else value
+    if isinstance(value, date):
+        return str(value)
+    return str(value).strip()

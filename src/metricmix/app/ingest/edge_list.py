@@ -27,9 +27,9 @@ from metricmix.exceptions import (
     MissingPackageError,
     TableFileError,
 )
-from metricmix.items.cells import quoted
-from metricmix.items.number_formats import parse_number
+from metricmix.items.cells import parse_number, quoted
 from metricmix.items.relation import Relation
+from metricmix.items.tables import of_pairs
 from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
@@ -252,17 +252,9 @@ def read_networkx_file(
             [str(data.get(name, "")) for *_, data in edges],
             lambda k: f"{source}, edge {edges[k][0]!r} - {edges[k][1]!r}",
         )
-    number_of = {node: k for k, node in enumerate(graph.nodes)}
-    pairs = [(number_of[u], number_of[v]) for u, v, _ in edges]
-    return Relation(
-        source,
-        len(number_of),
-        tuple(str(node).strip() for node in graph.nodes),
-        np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        weights,
-        "weight" if weight_column or not name else name,
-        graph.is_directed(),
-    )
+    pairs = [(u, v) for u, v, _ in edges]
+    found = of_pairs(pairs, weights, None if weight_column else name, graph.nodes)
+    return replace(found, source=source, directed=graph.is_directed())
 
 
 def read_sparse_matrix(source: Path, weight: str | None = None) -> Relation:

@@ -56,8 +56,7 @@ from metricmix.exceptions import (
     TooLargeError,
     array_file_errors,
 )
-from metricmix.items.cells import quoted
-from metricmix.items.number_formats import parse_cell
+from metricmix.items.cells import parse_cell, quoted
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats

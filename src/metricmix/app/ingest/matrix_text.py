@@ -14,7 +14,7 @@ import numpy as np
 
 from metricmix.app.ingest.delimited_text import SPACE, find_delimiter, iterate_rows, open_text
 from metricmix.exceptions import MatrixFileError, TableFileError
-from metricmix.items.number_formats import is_text, parse_cell
+from metricmix.items.cells import is_text, parse_cell
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_fits
 from metricmix.typing import Floats

@@ -24,8 +24,7 @@ import numpy as np
 from metricmix.app.ingest.delimited_text import open_text
 from metricmix.app.ingest.matrix_text import NumberParser, check_size
 from metricmix.exceptions import MatrixFileError, TableFileError
-from metricmix.items.cells import quoted
-from metricmix.items.number_formats import is_text, parse_cell
+from metricmix.items.cells import is_text, parse_cell, quoted
 from metricmix.items.relation import Matrix
 from metricmix.typing import Floats
 

@@ -9,9 +9,8 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,19 @@ from zipfile import ZipFile
 from metricmix.app.ingest.delimited_text import (
     TextTable,
     content_errors,
-    open_text,
     read_bytes,
     read_delimited,
+    read_json,
     suffix_of,
+    text_of,
 )
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
-from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing
+from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing, parse_cell
 from metricmix.items.items import BY_ROW, Items, Origin, check_class_labels
-from metricmix.items.number_formats import parse_cell
 
 __all__ = [
     "items_from_table",
     "read_items",
-    "read_json",
     "read_parquet",
     "read_table",
     "read_workbook",
@@ -254,105 +252,6 @@ def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> Text
     return table
 
 
-def _text_of(value: Any) -> str:
-    """Return a value as a cell: null and NaN are empty, a date is written as 2024-05-31."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, datetime):
-        value = value.date() if value == datetime(value.year, value.month, value.day) else value
-    if isinstance(value, date):
-        return str(value)
-    return str(value).strip()
-
-
-# -- JSON ----------------------------------------------------------------------------------------
-
-
-def read_json(source: Path, content: bytes) -> TextTable:
-    """Read JSON as text, numbers as they are written.
-
-    Records may lack keys. Objects in them become columns (``{"size": {"x": 1}}`` is ``size.x``),
-    and lists of words or numbers become texts.
-    """
-    text = open_text(source, content).read()
-    unit = "row"
-    try:
-        records = _records_in(source, _parse_json(text))
-        numbers = list(range(1, len(records) + 1))
-    except RecursionError:
-        raise TableFileError(f"{source}: expected records, found JSON nested too deeply") from None
-    except json.JSONDecodeError as error:
-        unit, records, numbers = "line", [], []
-        for k, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
-                continue
-            try:
-                records.append(_parse_json(line))
-            except (json.JSONDecodeError, RecursionError) as wrong:
-                at, reason = (f", line {k}", wrong) if records else ("", error)
-                raise TableFileError(
-                    f"{source}{at}: expected JSON, a list of records or one in every line, but "
-                    f"{reason}"
-                ) from None
-            numbers.append(k)
-    cells: list[dict[str, str]] = []
-    for number, record in zip(numbers, records, strict=True):
-        try:
-            cells.append(dict(_flattened(record)))
-        except (AttributeError, TypeError):
-            raise TableFileError(
-                f"{source}, {unit} {number}: expected a record of words and numbers such as "
-                f'{{"id": "a", "size": 1}}, found {str(record)[:40]!r}'
-            ) from None
-    header = tuple(dict.fromkeys(name for record in cells for name in record))
-    rows = [tuple(record.get(name, "") for name in header) for record in cells]
-    return TextTable((header, *rows), Origin(source, (0, *numbers), unit))
-
-
-def _parse_json(text: str) -> Any:
-    """Return JSON with its numbers as texts."""
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
-
-
-def _records_in(source: Path, content: Any) -> list[Any]:
-    """Return the records of JSON: a list of them, alone or in an object, or columns, or one."""
-    if not isinstance(content, dict):
-        return content if isinstance(content, list) else [content]
-    if content and all(isinstance(column, dict) for column in content.values()):
-        keys = list(dict.fromkeys(key for column in content.values() for key in column))
-        index = {} if keys == [str(k) for k in range(len(keys))] else {"": keys}
-        content = index | {name: list(map(content[name].get, keys)) for name in content}
-    lists = [value for value in content.values() if isinstance(value, list)]
-    tables = [value for value in lists if value and isinstance(value[0], dict)]
-    if len(tables) == 1:
-        return tables[0]
-    if not tables and len(lists) < len(content):
-        return [content]
-    split = {"columns", "data"} <= set(content)  # of pandas: its lists are not columns
-    if tables or split or len(set(map(len, lists))) != 1:
-        raise TableFileError(
-            f"{source}: expected a list of records, or columns of equal length, found other JSON; "
-            "save one list of records in the file"
-        )
-    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
-
-
-def _flattened(record: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str]]:
-    """Yield the cells of a record by their names, those of inner objects with dots.
-
-    Raises AttributeError or TypeError if it is no record, or has lists in lists.
-    """
-    for name, value in record.items():
-        if isinstance(value, dict):
-            yield from _flattened(value, f"{above}{name}.")
-            continue
-        if isinstance(value, list):
-            if any(isinstance(part, list | dict) for part in value):
-                raise TypeError("lists in lists")
-            value = ", ".join(map(_text_of, value))
-        yield f"{above}{name}", _text_of(value).encode(errors="replace").decode()  # surrogates
-
-
 # -- binary formats ------------------------------------------------------------------------------
 
 
@@ -375,7 +274,7 @@ def read_workbook(source: Path, content: bytes) -> TextTable:
             warnings.simplefilter("ignore")  # about styles
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             sheet = book.worksheets[0]
-            rows = [[_text_of(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+            rows = [[text_of(value) for value in row] for row in sheet.iter_rows(values_only=True)]
     except content_errors() as error:
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found it damaged "
@@ -402,7 +301,7 @@ def read_parquet(source: Path, content: bytes) -> TextTable:
         index = [name for name in about.get("index_columns", []) if name in names]
         if len(index) == 1:
             names = index + [name for name in names if name not in index]
-        columns = [list(map(_text_of, table.column(name).to_pylist())) for name in names]
+        columns = [list(map(text_of, table.column(name).to_pylist())) for name in names]
     except (ValueError, OverflowError, OSError) as error:
         reason = " ".join(str(error).split())
         raise TableFileError(f"{source}: expected a Parquet file, but {reason[:80]}") from None

@@ -29,7 +29,7 @@ import numpy as np
 from metricmix.app.ingest.delimited_text import open_text
 from metricmix.app.ingest.matrix_text import check_names, check_size
 from metricmix.exceptions import MatrixFileError, MissingPackageError
-from metricmix.items.number_formats import parse_number
+from metricmix.items.cells import parse_number
 from metricmix.items.relation import Matrix
 
 __all__ = ["read_tree", "tree_distances"]
