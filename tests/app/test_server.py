@@ -304,7 +304,7 @@ def test_a_long_computation_does_not_delay_the_end(
     def compute(*_: object) -> dict[str, Any]:
         begun.set()
         finish.wait()
-        return {}
+        return {"nodes": []}
 
     monkeypatch.setattr("metricmix.app.server.path_record", compute)
     with PageServer(model, html) as server:

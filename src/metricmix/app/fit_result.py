@@ -240,7 +240,9 @@ class FitResult:
         with errors_of_arguments():
             data, reports = attach_new(inputs, items, relations, rows.items())
             found = list(predict_new(model, inputs, data))
-        frame = pd.DataFrame(new_columns(found), index=index).drop(columns="id")
+        frame = pd.DataFrame(new_columns(found, numbers=model.is_numeric), index=index).drop(
+            columns="id"
+        )
         if self.found["label_type"]:
             frame["label"] = self.as_given(frame["label"].tolist())
         remarks = remarks_on_new(model, inputs, data, reports)

@@ -142,9 +142,8 @@ def labelled_new_items(
         yield NewLabel(ids[k], label, confidence, str(nearest[k, 0]), float(distances[k, 0]))
 
 
-def new_columns(labels: Sequence[NewLabel]) -> dict[str, list[Any]]:
-    """Return the labels of new items as columns, without a confidence of predicted numbers."""
-    numbers = any(new.confidence is None for new in labels)
+def new_columns(labels: Sequence[NewLabel], *, numbers: bool) -> dict[str, list[Any]]:
+    """Return the labels of new items as columns, without a confidence of predicted `numbers`."""
     columns: dict[str, list[Any]] = {"id": [new.id for new in labels]}
     columns["predicted" if numbers else "label"] = [new.label for new in labels]
     if not numbers:

@@ -109,7 +109,7 @@ def predict(
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
-            text = as_csv(new_columns(labels))
+            text = as_csv(new_columns(labels, numbers=run.model.is_numeric))
         if out is None:
             click.echo(text, nl=False)
         else:
