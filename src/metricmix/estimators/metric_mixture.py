@@ -23,7 +23,7 @@ from metricmix.learning.learned import Learned
 from metricmix.learning.task import Classes
 from metricmix.objectives.base import Objective
 from metricmix.state import LoadOptions, saved
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -148,16 +148,12 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
             if not known.all():
                 d[~known] = new.select(~known).distances(metric)
             blocks.append(d)
-            themselves = themselves and self._are_items(rows, first)
+            stack = self.stack_ if isinstance(rows, CrossEdges) else self._input.stack
+            themselves = themselves and are_items(stack, rows, first)
             first += len(rows)
         if themselves and first == len(metric):  # the items of the fit again, each of them itself
             return metric.copy()
         return np.concatenate(blocks)
-
-    def _are_items(self, rows: AnyArray | CrossEdges, first: int) -> bool:
-        """Return whether rows are those of the items first, first + 1, … of the fit."""
-        stack = self.stack_ if isinstance(rows, CrossEdges) else self._input.stack
-        return are_items(stack, rows, first)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
         """Learn the weights, and return the distances between the items of X."""

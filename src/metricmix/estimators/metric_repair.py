@@ -191,7 +191,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StoredEsti
         metric = project(whole, self.directed, n_jobs=self.n_jobs)
         apart = np.isinf(metric)
         if apart.any():
-            i, j = _first(apart)
+            i, j = np.argwhere(apart)[0]
             raise InputError(
                 argument="X",
                 expected=(
@@ -349,8 +349,3 @@ def _digests(rows: AnyArray) -> Indices:
     values[np.isnan(values)] = np.nan  # one of many bit patterns
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in values)
     return np.frombuffer(b"".join(digests), np.dtype("<i8")).astype(np.int64)
-
-
-def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
-    i, j = np.unravel_index(int(mask.argmax()), mask.shape)
-    return int(i), int(j)

@@ -87,8 +87,7 @@ class MixturePredictor(MixtureEstimator):
 
     def adopt(self, opened: Input, learned: Learned) -> None:
         """Take what was learned, and predict for the items without a label or target."""
-        task, known = learned.task, learned.known
-        assert known is not None
+        task, known = learned.task, learned.labels
         values = known.values.copy()
         if not known.mask.all():
             values[~known.mask] = task.predictions(learned.answers[~known.mask])
@@ -116,8 +115,7 @@ class MixturePredictor(MixtureEstimator):
     @property
     def known_(self) -> Known:
         """The labels or targets of all items of `stack_`, as far as they were given."""
-        assert self.learned_.known is not None
-        return self.learned_.known
+        return self.learned_.labels
 
     @property
     def selection_(self) -> Selection:
@@ -158,8 +156,7 @@ class MixturePredictor(MixtureEstimator):
             fitted, options, is_numeric=self.is_numeric, selection=selection
         )
         require(self.allows_rule(selection.best.rule), "expected 'rule' to be that of the fit")
-        assert learned.known is not None
-        last = checked_transduction(fitted["transduction"], learned.known.values, learned.task)
+        last = checked_transduction(fitted["transduction"], learned.labels.values, learned.task)
         self.restore(opened, learned, last)
 
     # -- predictions -------------------------------------------------------------------------------
@@ -190,9 +187,8 @@ class MixturePredictor(MixtureEstimator):
                 argument="new_items",
                 remedy="use 'attached'",
             )
-        assert learned.known is not None
-        values = np.append(learned.known.values, learned.known.unknown)
-        known = learned.task.known_of(values.astype(learned.known.values.dtype))
+        values = np.append(learned.labels.values, learned.labels.unknown)
+        known = learned.task.known_of(values.astype(learned.labels.values.dtype))
         table = self._check_table(X, self._input.specs, reset=False)
         for stack in self._input.augmented(table):
             mixture = learned.mixture

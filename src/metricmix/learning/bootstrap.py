@@ -211,8 +211,7 @@ def resampled_part(learned: Learned) -> tuple[DissimilarityStack, Known, Options
     stack once, and not in every refit. Through paths, hundreds of refits would take too long, so
     ``projection="auto"`` means on edge lengths, unless the sources are known on sparse edges only.
     """
-    known, stack, mixture = learned.known, learned.stack, learned.mixture
-    assert known is not None
+    known, stack, mixture = learned.labels, learned.stack, learned.mixture
     options = learned.options.replace(geodesic=None)
     between_any = stack.edges is None or stack.origin is not None
     projected = learned.result.objective_kind != "unprojected"

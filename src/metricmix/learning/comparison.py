@@ -156,8 +156,7 @@ def compare(
     >>> print(found.how)
     5 folds over 30 labelled items; held-out items stay in the metric, unlabelled
     """
-    task, known = learned.task, learned.known
-    assert known is not None
+    task, known = learned.task, learned.labels
     learned.options.check_refittable()
     n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
     L = len(known.items)
@@ -189,9 +188,8 @@ class Comparing:
         by_source: bool,
         on_fold: Callable[[int, int], None],
     ) -> None:
-        assert learned.known is not None
         self.learned, self.task, self.options = learned, learned.task, learned.options
-        self.stack, self.known, self.items = learned.whole, learned.known, learned.known.items
+        self.stack, self.known, self.items = learned.whole, learned.labels, learned.labels.items
         self.y, self.seeds, self.on_fold = self.known.y, seeds, on_fold
         self.source_rules = self.task.source_rules if by_source else {}
         self.folds: list[Fold] = []

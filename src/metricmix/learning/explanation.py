@@ -192,11 +192,10 @@ def explain(learned: Learned, position: int, k: int = 3) -> Explanation:
     nearest known: 1 (10) at ..., 0 (0) at ...
     distance to 1: line +..., link +...
     """
-    assert learned.known is not None
-    given = bool(learned.known.mask[position])
+    given = bool(learned.labels.mask[position])
     used = without_item(learned, position)
     answer = used.answers[position]
-    label = label_of(learned, learned.known.values[position] if given else None, answer)
+    label = label_of(learned, learned.labels.values[position] if given else None, answer)
     about = (id_of(learned.stack, position), label, given)
     found = described(used, about, answer, paths_from_item(used.rule, position), k, position)
     return replace(found, refitted=not given or learned.can_refit)
@@ -253,7 +252,7 @@ def described(
     targets, distances = paths.targets, paths.distances
     order = [t for t in np.argsort(distances, kind="stable").tolist() if targets[t] != besides]
     nearest = tuple(path_end(learned, paths, t) for t in order[:k])
-    classes = [] if task.classes is None else task.classes.tolist()
+    classes = task.class_labels
     scores = class_scores(paths, classes) if type(fit.rule) is ClassMean else None
     mean = float(fit.y.mean()) if task.is_numeric else None
     return Explanation(*about, fit.rule.name, classes, answer, nearest, scores, mean)
@@ -349,10 +348,8 @@ def explain_label(learned: Learned, position: int, other: Any = None) -> LabelEv
     nearest 'high': 2 ('high') at ...
     difference of the two path lengths +...: line +..., link +0
     """
-    assert learned.known is not None
-    assert learned.task.classes is not None
-    classes = learned.task.classes.tolist()
-    given = learned.known.values[position] if learned.known.mask[position] else None
+    classes = learned.task.class_labels
+    given = learned.labels.values[position] if learned.labels.mask[position] else None
     used = without_item(learned, position)
     p = used.answers[position]
     label = label_of(learned, given, p)

@@ -274,9 +274,7 @@ def majority(
 
     The only label of a class is not held out: no other item could be predicted so without it.
     """
-    assert learned.known is not None
-    assert learned.task.classes is not None
-    codes, given, C = learned.known.values, learned.known.mask, learned.task.n_classes
+    codes, given, C = learned.labels.values, learned.labels.mask, learned.task.n_classes
     labels = np.bincount(codes[given], minlength=C)
     checks = (
         (given & (labels[codes] > 1), "held-out", MOST, ODDS),
@@ -290,15 +288,14 @@ def majority(
         share, own = counts[c] / total, labels[c] / labels.sum()
         if share < least or odds(counts[c], total) < ratio * odds(labels[c], labels.sum()):
             continue
-        label, rule = learned.task.classes[c], learned.options.rule
+        label, rule = learned.task.class_labels[c], learned.options.rule
         cause = "the sources hardly tell the classes apart"
         if any(one.kind in ("hub", "collapse") for one in found):
             cause = f"there is a {found[0].kind}"
         elif own >= MOST and not isinstance(rule, ClassMean):
             cause = f"it has most labels and the rule is {rule.name!r}; try 'class-mean'"
-        name_of_class = label.item() if isinstance(label, np.generic) else label
         sentence = (
-            f"class {name_of_class!r} takes {100 * share:.0f} % of the {name} items, and has "
+            f"class {label!r} takes {100 * share:.0f} % of the {name} items, and has "
             f"{100 * own:.0f} % of the labels: {cause}"
         )
         return [MetricFinding("majority", float(share), sentence)]

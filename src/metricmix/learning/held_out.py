@@ -66,8 +66,7 @@ def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
     there are too few to hold one out, the answers say nothing, and distances are those of the fit.
     Other folds for other seeds.
     """
-    task, known = learned.task, learned.known
-    assert known is not None
+    task, known = learned.task, learned.labels
     items = known.items
     answers = task.blank(known)
     distances = np.empty((len(items), len(items)))
@@ -102,10 +101,9 @@ def default_splits(task: Task, known: Known) -> int:
 
 def plan_without(learned: Learned, items: Indices) -> RefitPlan:
     """Return the plan of a refit without the values of some items."""
-    assert learned.known is not None
     given = learned.given
     centre = None if given is None else partial(chosen_centre, learned.task, given.linear)
-    return RefitPlan(known=learned.known.without(items), options=learned.options, centre=centre)
+    return RefitPlan(known=learned.labels.without(items), options=learned.options, centre=centre)
 
 
 def fold_answers(items: Indices, learned: Learned, plan: RefitPlan) -> tuple[Floats, Floats]:
@@ -204,12 +202,10 @@ def typical_items(learned: Learned) -> list[TypicalItem]:
     >>> [(typical.label, typical.item) for typical in model.typical_items()]
     [('high', 4), ('low', 1)]
     """
-    assert learned.known is not None
-    assert learned.task.classes is not None
     items, _, d = learned.held_out
     found = []
-    for c, label in enumerate(learned.task.classes.tolist()):
-        own = np.flatnonzero(learned.known.y == c)
+    for c, label in enumerate(learned.task.class_labels):
+        own = np.flatnonzero(learned.labels.y == c)
         between = d[np.ix_(own, own)]
         reached = np.isfinite(between).sum(axis=1)
         sums = np.where(np.isfinite(between), between, 0.0).sum(axis=1)
@@ -228,10 +224,8 @@ def misfits(learned: Learned) -> list[Misfit]:
     class, and they are ranked by :math:`\log (p_{other} / p_{given})`. The only item with a label
     is not judged: without it, nothing is known of its class.
     """
-    assert learned.known is not None
-    assert learned.task.classes is not None
-    (items, p, distances), codes = learned.held_out, learned.known.y
-    classes, rows, d = learned.task.classes.tolist(), np.arange(len(items)), distances.copy()
+    (items, p, distances), codes = learned.held_out, learned.labels.y
+    classes, rows, d = learned.task.class_labels, np.arange(len(items)), distances.copy()
     given, best = p[rows, codes], p.argmax(axis=1)
     odds = np.log(np.maximum(p[rows, best], 1e-300)) - np.log(np.maximum(given, 1e-300))
     np.fill_diagonal(d, np.inf)

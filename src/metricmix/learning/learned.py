@@ -304,6 +304,12 @@ class Learned:
         assert self.result.mixture is not None
         return self.result.mixture
 
+    @property
+    def labels(self) -> Known:
+        """What is known of all items, where that is something."""
+        assert self.known is not None
+        return self.known
+
     @cached_property
     def metric(self) -> Metric:
         """The metric between the items."""
@@ -320,8 +326,7 @@ class Learned:
     @cached_property
     def rule(self) -> FittedRule:
         """The rule of `options`, applied to the metric and what is known."""
-        assert self.known is not None
-        return FittedRule(self.options.rule, self.lengths, self.known, self.options.n_jobs)
+        return FittedRule(self.options.rule, self.lengths, self.labels, self.options.n_jobs)
 
     @property
     def answers(self) -> Floats:

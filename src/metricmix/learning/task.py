@@ -70,7 +70,12 @@ class Task(ABC):
     @property
     def class_names(self) -> list[str]:
         """The names of the classes; none for numbers."""
-        return [] if self.classes is None else list(map(str, self.classes.tolist()))
+        return list(map(str, self.class_labels))
+
+    @property
+    def class_labels(self) -> list[Any]:
+        """The classes as Python objects; none for numbers."""
+        return [] if self.classes is None else list(self.classes.tolist())
 
     def known_of(self, values: AnyArray, keys: Keys | None = None) -> Known:
         """Return what is known of items, from class numbers or targets."""

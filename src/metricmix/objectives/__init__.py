@@ -79,12 +79,16 @@ def make_objective(
     7.29
     """
     if isinstance(chosen, str):
-        kind = OBJECTIVES.find(chosen, numeric=known.is_numeric)
-        return kind.from_known(known, rho, item_weights=item_weights, stochastic=stochastic)
+        kind: Any = OBJECTIVES.find(chosen, numeric=known.is_numeric)
+        rho = kind.default_rho(known) if rho is None else rho
+        known = kind.learned_from(known)
+        settings = kind.settings_for(known, stochastic)
+        made: Objective = kind(known.values, rho, item_weights=item_weights, **settings)
+        return made
     if chosen is None or isinstance(chosen, Objective):
         return chosen
-    made = chosen(known.values) if callable(chosen) else chosen
-    if not isinstance(made, Objective):
+    own = chosen(known.values) if callable(chosen) else chosen
+    if not isinstance(own, Objective):
         expected = "it to return an Objective" if callable(chosen) else "an objective or its name"
-        raise InputError(argument="objective", expected=expected, found=f"{made!r}")
-    return made
+        raise InputError(argument="objective", expected=expected, found=f"{own!r}")
+    return own

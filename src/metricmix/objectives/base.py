@@ -270,34 +270,16 @@ class KnownObjective(Objective):
 
     @classmethod
     def settings_for(cls, known: Known, stochastic: bool) -> dict[str, Any]:
-        """Return other settings than `rho` and `item_weights`; see :meth:`from_known`."""
+        """Return settings that suit known labels or targets, other than `rho` and `item_weights`.
+
+        `stochastic` says whether a solver will draw terms, so that they should be small.
+        """
         return {}
 
     @classmethod
-    def from_known(
-        cls,
-        known: Known,
-        rho: float | None = None,
-        *,
-        item_weights: ArrayLike | None = None,
-        stochastic: bool = False,
-    ) -> Self:
-        """Return the objective for known labels or targets, with settings that suit their number.
-
-        Parameters
-        ----------
-        known : Known
-        rho : float, optional
-            Weight of the ridge. Default: :meth:`default_rho`.
-        item_weights : array of n numbers >= 0, optional
-        stochastic : bool
-            Whether a solver will draw terms, so that they should be small.
-        """
-        rho = cls.default_rho(known) if rho is None else rho
-        settings: Any = cls.settings_for(known, stochastic)
-        make: Any = cls  # subclasses take y, rho and item_weights
-        made: Self = make(known.values, rho, item_weights=item_weights, **settings)
-        return made
+    def learned_from(cls, known: Known) -> Known:
+        """Return what to learn from, of known labels or targets: all of them, unless overridden."""
+        return known
 
     def check(self, n: int) -> None:
         """Raise InputError unless something is said of each of the n items."""
@@ -354,22 +336,15 @@ class LabelObjective(KnownObjective):
             )
 
     @classmethod
-    def from_known(
-        cls,
-        known: Known,
-        rho: float | None = None,
-        *,
-        item_weights: ArrayLike | None = None,
-        stochastic: bool = False,
-    ) -> Self:
-        """Return the objective for known labels, two of them in one class at least."""
+    def learned_from(cls, known: Known) -> Known:
+        """Return known labels, if two of them are of one class."""
         if known.sizes.max(initial=0) < 2:
             raise InputError(
                 argument="y",
                 expected="a class with at least two labelled items, to compare them",
                 remedy=f"found one item in each of the {len(known.items)} classes",
             )
-        return super().from_known(known, rho, item_weights=item_weights, stochastic=stochastic)
+        return known
 
 
 def check_item_weights(item_weights: ArrayLike, n: int) -> Floats:

@@ -14,7 +14,7 @@ not decide alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +81,7 @@ class TargetObjective(KnownObjective):
         Theirs, standardised.
     item_weights : (n,) array or None
     most : int
-        Targets that :meth:`from_known` takes, drawn at random from more.
+        Targets that :meth:`learned_from` takes, drawn at random from more.
     """
 
     noun = "targets"
@@ -105,20 +105,12 @@ class TargetObjective(KnownObjective):
         return target_ridge(len(known.items))
 
     @classmethod
-    def from_known(
-        cls,
-        known: Known,
-        rho: float | None = None,
-        *,
-        item_weights: ArrayLike | None = None,
-        stochastic: bool = False,
-    ) -> Self:
-        """Return the objective for known targets, :attr:`most` of them at most."""
-        rho = cls.default_rho(known) if rho is None else rho
-        if len(known.items) > cls.most:
-            some = np.random.default_rng(0).choice(known.items, cls.most, replace=False)
-            known = known.only(some)
-        return super().from_known(known, rho, item_weights=item_weights, stochastic=stochastic)
+    def learned_from(cls, known: Known) -> Known:
+        """Return known targets, :attr:`most` of them at most."""
+        if len(known.items) <= cls.most:
+            return known
+        some = np.random.default_rng(0).choice(known.items, cls.most, replace=False)
+        return known.only(some)
 
 
 @OBJECTIVES.register(
