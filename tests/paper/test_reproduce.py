@@ -18,7 +18,7 @@ import metricmix as mm
 from metricmix.paper import reproduce, runner
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
-from metricmix.paper.experiment1_complexity import Complexity
+from metricmix.paper.experiment1_complexity import Complexity, GeneralSolver
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 from metricmix.paper.results import Results
@@ -228,9 +228,11 @@ def test_sizes_and_repetitions_replace_the_default_ones() -> None:
         assert isinstance(experiment, FeatureSpace | FeatureSpaceDefaults)
         assert (experiment.sizes, experiment.repetitions) == ((12, 14), 3)
         assert len(experiment.cells()) == 6
-    (one,) = plan("1", "embedded", repetitions=1)
+    one, general = plan("1", "embedded", sizes=(12,), repetitions=1)
     assert isinstance(one, Complexity)
     assert {cell["repetition"] for cell in one.cells()} == {0}
+    assert {cell["D"] for cell in one.cells()} == {12}
+    assert general == GeneralSolver(sizes=(16,))  # which has sizes of its own
 
 
 def test_embedded_data_is_enough_for_the_plan() -> None:

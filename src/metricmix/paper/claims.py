@@ -22,18 +22,7 @@ from metricmix.paper.results import (
 )
 from metricmix.solvers.direct import dense_bytes, n_constraints
 
-__all__ = [
-    "CLAIMS",
-    "OURS",
-    "Check",
-    "Claim",
-    "Finding",
-    "Verdict",
-    "above",
-    "accuracy_differences",
-    "below",
-    "within",
-]
+__all__ = ["CLAIMS", "OURS", "Check", "Claim", "Finding", "Verdict"]
 
 
 OURS = "not in the paper"
@@ -78,15 +67,10 @@ class Claim(NamedTuple):
         The place in the paper, and the claim in our words.
     experiment : str
         The experiment whose results it takes.
-    literal : checks
-        With the paper's settings; the first one is the literal reading. None of them for a claim
-        that the paper did not test.
-    converged : checks
-        For the same objective and start, with settings that converge.
-    changed : checks
-        With something else changed, which may make the claim hold.
-    defaults : checks
-        With the defaults of this library, on the same draws.
+    literal, converged, changed, defaults : checks
+        With the paper's settings (the first is the literal reading); for the same objective and
+        start, with settings that converge; with something else changed, which may make the claim
+        hold; with the defaults of this library, on the same draws.
     start : str
         Where Algorithm 1 starts, if that matters.
     """
@@ -114,9 +98,8 @@ def above(interval: Interval, bound: float = 0.0) -> Verdict:
 
 def below(interval: Interval, bound: float = 0.0) -> Verdict:
     """Return whether a mean is smaller than `bound`."""
-    if interval.high < bound:
-        return Verdict.HOLDS
-    return Verdict.FAILS if interval.low > bound else Verdict.UNCLEAR
+    opposite = {Verdict.HOLDS: Verdict.FAILS, Verdict.FAILS: Verdict.HOLDS}
+    return opposite.get(above(interval, bound), Verdict.UNCLEAR)
 
 
 def within(interval: Interval, margin: float) -> Verdict:
@@ -156,13 +139,12 @@ def separation(results: Results) -> Finding:
     words = ratios["words"]
     counts = [name for name in ratios if name != "words"]
     better = all(ratios[n][kind] < words[kind] for n in counts for kind in ("sum", "mean"))
-    listed = ", ".join(f"{ratios[n]['mean']:.3f} with {n}" for n in counts)
+    means = ", ".join(f"{ratios[n]['mean']:.3f} with {n}" for n in counts)
+    sums = ", ".join(f"{ratios[n]['sum']:.3f}" for n in ratios)
     return Finding(
         Verdict.HOLDS if better else Verdict.FAILS,
-        f"same / different, by means over all pairs: {words['mean']:.3f} with words, {listed} "
-        f"components (by sums: {words['sum']:.3f}, "
-        + ", ".join(f"{ratios[n]['sum']:.3f}" for n in counts)
-        + ")",
+        f"same / different, by means over all pairs: {words['mean']:.3f} with words, {means} "
+        f"components (by sums: {sums})",
     )
 
 
@@ -255,11 +237,10 @@ def error_decreases(results: Results, method: str, large: int | None = None) -> 
 
 def feasible_time(results: Results, method: str) -> Finding:
     """Check that the mean time stays below a minute at every size."""
-    seconds = {
-        D: [record["seconds"]["total"] for record in solved_cells(results, method, D=D)]
-        for D in results.sizes("complexity")
-    }
-    there = {D: float(np.mean(values)) for D, values in seconds.items() if values}
+    there = {}
+    for D in results.sizes("complexity"):
+        if done := solved_cells(results, method, D=D):
+            there[D] = float(np.mean([record["seconds"]["total"] for record in done]))
     if not there:
         return Finding(Verdict.UNCLEAR, f"{method} was not run")
     shown = {D: there[D] for D in (40, 100, max(there)) if D in there}
@@ -272,17 +253,15 @@ def general_solver_memory(results: Results) -> Finding:
     """Check that scipy's trust-constr runs out of memory beyond D = 70, constraints sparse."""
     last = max(results.records("general-solver"), key=lambda record: int(record["cell"]["D"]))
     D, found = int(last["cell"]["D"]), last["values"]
-    dense = f"dense rows and slacks would take {8 * n_constraints(D) ** 2 / 2**30:.0f} GiB"
-    if "skipped" in found:
-        return Finding(
-            Verdict.HOLDS if D > SMALL_D else Verdict.UNCLEAR, f"D = {D}: {found['skipped']}"
+    verdict = Verdict.HOLDS if "skipped" in found else Verdict.FAILS
+    text = f"D = {D}: {found.get('skipped')}"
+    if verdict is Verdict.FAILS:
+        text = (
+            f"trust-constr with sparse constraints takes {found['steps']} steps at D = {D} in "
+            f"{last['seconds']['total']:.0f} s and at most {found.get('peak_gib', np.nan):.1f} GiB "
+            f"(measured); dense slacks would take {8 * n_constraints(D) ** 2 / 2**30:.0f} GiB"
         )
-    return Finding(
-        Verdict.FAILS if D > SMALL_D else Verdict.UNCLEAR,
-        f"trust-constr with sparse constraints takes {found['steps']} steps at D = {D} in "
-        f"{last['seconds']['total']:.0f} s and at most {found.get('peak_gib', np.nan):.1f} GiB "
-        f"(measured); {dense}",
-    )
+    return Finding(verdict if D > SMALL_D else Verdict.UNCLEAR, text)
 
 
 # -- Experiments 2 and 3 ------------------------------------------------------------------------
@@ -298,17 +277,15 @@ def accuracy_differences(
 ) -> list[float]:
     """Return the accuracy of method `one` minus that of `other`, cell by cell.
 
-    "single" as `other` is the better of "graph" and "feature" by their means over a size.
+    "single" as `other` is the better of "graph" and "feature" by their means over a size, "" is 0.
     """
     found = []
     for D in results.sizes(name) if sizes is None else sizes:
         cells = [r["values"]["accuracy"] for r in results.records(name, D=D, **where)]
+        against = other
         if other == "single" and cells:
-            means = {m: np.mean([cell[m] for cell in cells]) for m in ("graph", "feature")}
-            against = "graph" if means["graph"] >= means["feature"] else "feature"
-        else:
-            against = other
-        found += [accuracy[one] - accuracy[against] for accuracy in cells]
+            against = max(("graph", "feature"), key=lambda m: np.mean([cell[m] for cell in cells]))
+        found += [cell[one] - (cell[against] if against else 0.0) for cell in cells]
     return found
 
 
@@ -339,40 +316,25 @@ def compare(
     return Finding(judge(interval), f"{text} ({', '.join(ends)})" if len(sizes) > 1 else text)
 
 
-def gain_with_few_labels(results: Results, one: str, sampling: str) -> Finding:
-    """Check that the gain over the better single source is larger at the smallest D."""
+def few_and_many(results: Results, one: str, sampling: str, *, gain: bool) -> Finding:
+    """Check that the accuracy is larger at the smallest D than at the largest.
+
+    With `gain`, the gain over the better single source.
+    """
     sizes = results.sizes(PAPERS, sampling=sampling)
     if len(sizes) < 2:
         return Finding(Verdict.UNCLEAR, "needs two sizes")
+    other = "single" if gain else ""
     few, many = (
-        mean_interval(accuracy_differences(results, PAPERS, one, "single", [D], sampling=sampling))
+        mean_interval(accuracy_differences(results, PAPERS, one, other, [D], sampling=sampling))
         for D in (sizes[0], sizes[-1])
     )
-    interval = difference_interval(many, few)
-    no_benefit = few.high <= 0  # a smaller loss is no gain
+    interval = difference_interval(*((many, few) if gain else (few, many)))
+    no_benefit = gain and few.high <= 0  # a smaller loss is no gain
+    form, what = ("+.3f", f"gain of “{one}”") if gain else (".3f", f"“{one}”")
     return Finding(
-        Verdict.FAILS if no_benefit else above(interval),
-        f"gain of “{one}” {few.mean:+.3f} at D = {sizes[0]}, {many.mean:+.3f} at "
-        f"D = {sizes[-1]} ({SAMPLED[sampling]}; difference {interval.text('+.3f')})",
-    )
-
-
-def accuracy_drops(results: Results, one: str, sampling: str) -> Finding:
-    """Check that the accuracy is smaller at the largest D than at the smallest."""
-    sizes = results.sizes(PAPERS, sampling=sampling)
-    if len(sizes) < 2:
-        return Finding(Verdict.UNCLEAR, "needs two sizes")
-    ends = [
-        mean_interval(
-            record["values"]["accuracy"][one]
-            for record in results.records(PAPERS, D=D, sampling=sampling)
-        )
-        for D in (sizes[0], sizes[-1])
-    ]
-    interval = difference_interval(*ends)
-    return Finding(
-        below(interval),
-        f"“{one}” {ends[0].mean:.3f} at D = {sizes[0]}, {ends[1].mean:.3f} at D = {sizes[-1]} "
+        Verdict.FAILS if no_benefit else (above if gain else below)(interval),
+        f"{what} {few.mean:{form}} at D = {sizes[0]}, {many.mean:{form}} at D = {sizes[-1]} "
         f"({SAMPLED[sampling]}; difference {interval.text('+.3f')})",
     )
 
@@ -390,14 +352,18 @@ def is_metric(results: Results) -> Finding:
 # -- the claims ---------------------------------------------------------------------------------
 
 
-def _image(one: str, other: str, judge: Callable[[Interval], Verdict] = above) -> Check:
+def _descent(text: str, check: Callable[..., Finding], other: str, **how: Any) -> Claim:
+    """Return a claim on Algorithm 1 in Experiment 1, and on another method in its place."""
+    methods = ("path, paper's steps", "path", other)
+    literal, converged, changed = (partial(check, method=method, **how) for method in methods)
+    return Claim("Experiment 1", text, "complexity", (literal,), (converged,), (changed,))
+
+
+def _image(
+    one: str, other: str, judge: Callable[[Interval], Verdict] = above, name: str = IMAGES
+) -> Check:
     """Return the comparison of two methods of Experiment 2."""
-    return partial(compare, name=IMAGES, one=one, other=other, judge=judge)
-
-
-def _our_image(one: str, other: str, judge: Callable[[Interval], Verdict] = above) -> Check:
-    """Return the same with the defaults of this library."""
-    return partial(compare, name=OUR_IMAGES, one=one, other=other, judge=judge)
+    return partial(compare, name=name, one=one, other=other, judge=judge)
 
 
 def _on_samplings(check: Callable[..., Finding], **how: Any) -> Checks:
@@ -437,6 +403,7 @@ def _by_start(
     ]
 
 
+_our_image = partial(_image, name=OUR_IMAGES)
 _equivalent = partial(within, margin=MARGIN)
 
 CLAIMS: tuple[Claim, ...] = (
@@ -464,21 +431,15 @@ CLAIMS: tuple[Claim, ...] = (
             partial(step_growth, way=LINE, label=f"the same, {LINE}"),
         ),
     ),
-    Claim(
-        "Experiment 1",
+    _descent(
         "For small D the path method is as accurate as a direct solver",
-        "complexity",
-        (partial(ratio_to_cvx, method="path, paper's steps", what="error"),),
-        (partial(ratio_to_cvx, method="path", what="error"),),
-        (partial(ratio_to_cvx, method="full gradient", what="error"),),
+        *(ratio_to_cvx, "full gradient"),
+        what="error",
     ),
-    Claim(
-        "Experiment 1",
+    _descent(
         "For small D the path method is as fast as a direct solver",
-        "complexity",
-        (partial(ratio_to_cvx, method="path, paper's steps", what="time"),),
-        (partial(ratio_to_cvx, method="path", what="time"),),
-        (partial(ratio_to_cvx, method="full gradient", what="time"),),
+        *(ratio_to_cvx, "full gradient"),
+        what="time",
     ),
     Claim(
         "Experiment 1",
@@ -502,23 +463,16 @@ CLAIMS: tuple[Claim, ...] = (
         (partial(error_decreases, method="path", large=100),),
         (partial(error_decreases, method="path"),),
     ),
-    Claim(
-        "Experiment 1",
+    _descent(
         f"Computing times of the path method remain feasible (below {FEASIBLE:.0f} s)",
-        "complexity",
-        (partial(feasible_time, method="path, paper's steps"),),
-        (partial(feasible_time, method="path"),),
-        (partial(feasible_time, method="path, batches"),),
+        *(feasible_time, "path, batches"),
     ),
     *_by_start(
         "Experiment 2",
         f"The mixture of graphs is statistically equivalent to the images' own metric (± {MARGIN})",
         IMAGES,
         lambda method: (_image(method, "full", _equivalent),),
-        (
-            _image(BALANCED, "full", _equivalent),
-            _image("32 graphs, balanced", "full", _equivalent),
-        ),
+        tuple(_image(one, "full", _equivalent) for one in (BALANCED, "32 graphs, balanced")),
         (_our_image("graphs", "images", _equivalent),),
     ),
     *_by_start(
@@ -548,15 +502,15 @@ CLAIMS: tuple[Claim, ...] = (
         "Experiment 3",
         "The benefit is larger when there are few labels",
         PAPERS,
-        lambda method: _on_samplings(gain_with_few_labels, one=method),
-        _on_samplings(gain_with_few_labels, one=BALANCED),
+        lambda method: _on_samplings(few_and_many, one=method, gain=True),
+        _on_samplings(few_and_many, one=BALANCED, gain=True),
     ),
     *_by_start(
         "Experiment 3",
         "The mixture's accuracy drops slightly as D grows",
         PAPERS,
-        lambda method: _on_samplings(accuracy_drops, one=method),
-        _on_samplings(accuracy_drops, one=BALANCED),
+        lambda method: _on_samplings(few_and_many, one=method, gain=False),
+        _on_samplings(few_and_many, one=BALANCED, gain=False),
     ),
     Claim(
         "Experiment 3",

@@ -157,12 +157,7 @@ def draw_papers(
     """Return `size` different papers in random order.
 
     Samples are drawn until the first `n_labelled` papers have at least two topics, and two of them
-    the same topic.
-
-    Raises
-    ------
-    InputError
-        If there are fewer papers, or none of `max_draws` samples will do.
+    the same topic. InputError if there are fewer papers, or none of `max_draws` samples will do.
     """
     check_enough(size, len(papers), "papers")
     for _ in range(max_draws):

@@ -229,7 +229,7 @@ class SmallImprovement:
 class GeneralSolver(Experiment):
     """Peak memory and seconds of scipy's general constrained solver, with sparse constraints.
 
-    Of its first steps: memory does not grow later, and all steps take minutes at D = 80.
+    Of its first steps: later ones take little more memory, and all of them minutes at D = 80.
     """
 
     sizes: tuple[int, ...] = (16, 40, 80)

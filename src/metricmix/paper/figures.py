@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,6 @@ from metricmix.paper.results import (
     growth_exponent,
     mean_interval,
     solved_cells,
-    step_seconds,
 )
 from metricmix.plots import PALETTE, figure, panels
 
@@ -21,19 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PICTURES",
-    "Picture",
-    "draw_convergence",
-    "draw_feature_space",
-    "draw_map",
-    "draw_runtime",
-    "draw_semi_supervised",
-    "draw_separation",
-    "draw_step_cost",
-    "pictures_of",
-]
+__all__ = ["PICTURES", "STEP_STYLES", "Picture", "pictures_of"]
 
+
+HEADING: dict[str, Any] = {"fontsize": 10, "x": 0.01, "ha": "left"}
 
 # -- Figure 1: convergence -----------------------------------------------------------------------
 
@@ -48,9 +40,8 @@ def draw_convergence(results: Results) -> Figure:
         records = list(results.records("convergence", D=D))
         for row, (scaling, label) in enumerate(ROWS.items()):
             ax = axes[row, column]
-            for k, record in enumerate(records):
+            for record, colour in zip(records, cycle(PALETTE), strict=False):
                 found = record["values"]
-                colour = PALETTE[k % len(PALETTE)]
                 ax.plot(found["step"], found[scaling], color=colour, linewidth=1.4)
             optimum = min(record["values"]["optimum"] for record in records)
             if scaling == "mean":
@@ -61,12 +52,7 @@ def draw_convergence(results: Results) -> Figure:
                 ax.set_title(f"D = {D} (minimum {optimum:.0f})", loc="left", fontsize=10)
             else:
                 ax.set_xlabel("step")
-    picture.suptitle(
-        "One colour per start; dashed: what the full gradient reaches",
-        fontsize=10,
-        x=0.01,
-        ha="left",
-    )
+    picture.suptitle("One colour per start; dashed: what the full gradient reaches", **HEADING)
     return picture
 
 
@@ -85,20 +71,14 @@ def draw_separation(results: Results) -> Figure:
     ratios = found["ratios"]
     for ax, n in zip(axes.ravel(), counts, strict=False):
         x = np.array(found["distances"][n])
-        style: dict[str, Any] = {"linestyle": "", "rasterized": True, "alpha": 0.7}
-        ax.plot(
-            *(x[~same], words[~same], "x"),
-            color=PALETTE[1],
-            markersize=4,
-            label="different",
-            **style,
-        )
-        ax.plot(*(x[same], words[same], "o"), color=PALETTE[0], markersize=4, label="same", **style)
-        ax.set_title(
-            f"{n} components: r = {ratios[n]['mean']:.3f} (means), {ratios[n]['sum']:.3f} (sums)",
-            loc="left",
-            fontsize=10,
-        )
+        style: dict[str, Any] = {"linestyle": "", "rasterized": True, "alpha": 0.7, "markersize": 4}
+        for label, some, mark, colour in (
+            ("different", ~same, "x", PALETTE[1]),
+            ("same", same, "o", PALETTE[0]),
+        ):
+            ax.plot(x[some], words[some], mark, color=colour, label=label, **style)
+        r = f"r = {ratios[n]['mean']:.3f} (means), {ratios[n]['sum']:.3f} (sums)"
+        ax.set_title(f"{n} components: {r}", loc="left", fontsize=10)
         ax.set_xlabel(f"distance by {n} principal components")
     for ax in axes[:, 0]:
         ax.set_ylabel("distance by words")
@@ -107,9 +87,7 @@ def draw_separation(results: Results) -> Figure:
     picture.suptitle(
         f"words: r = {words_r['mean']:.3f} (means), {words_r['sum']:.3f} (sums); "
         "the smaller, the better topics are told apart",
-        fontsize=10,
-        x=0.01,
-        ha="left",
+        **HEADING,
     )
     return picture
 
@@ -119,18 +97,16 @@ def draw_map(results: Results) -> Figure:
     found = next(results.records("separation"))["values"]
     place, topics = np.array(found["map"]), np.array(found["topics"])
     picture, ax = figure(7.2, 5.6)
+    style: dict[str, Any] = {
+        "markersize": 3.2,
+        "markeredgewidth": 0,
+        "linestyle": "",
+        "alpha": 0.65,
+    }
     for topic in np.unique(topics):
-        ax.plot(
-            *place[topics == topic].T,
-            MARKERS[topic % len(MARKERS)],
-            color=PALETTE[topic % len(PALETTE)],
-            markersize=3.2,
-            alpha=0.65,
-            markeredgewidth=0,
-            linestyle="",
-            rasterized=True,
-            label=f"topic {topic}",
-        )
+        colour, marker = PALETTE[topic % len(PALETTE)], MARKERS[topic % len(MARKERS)]
+        style |= {"color": colour, "marker": marker, "label": f"topic {topic}"}
+        ax.plot(*place[topics == topic].T, rasterized=True, **style)
     ax.set_xlabel("first principal component")
     ax.set_ylabel("second principal component")
     ax.legend(frameon=False, fontsize=9, markerscale=2)
@@ -174,17 +150,13 @@ def draw_runtime(results: Results) -> Figure:
             np.array(column) for column in zip(*points, strict=True)
         )
         sizes = 12.0 * np.sqrt(D / 10.0)
-        left.errorbar(
-            *(error, seconds), xerr=spread, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.7
-        )
-        left.scatter(
-            *(error, seconds), s=sizes, color=colour, marker=marker, label=method, linewidths=0
-        )
+        bars: dict[str, Any] = {"fmt": "none", "elinewidth": 0.8, "alpha": 0.7}
+        left.errorbar(error, seconds, xerr=spread, ecolor=colour, **bars)
+        mark: dict[str, Any] = {"s": sizes, "marker": marker}
+        left.scatter(error, seconds, color=colour, label=method, linewidths=0, **mark)
         right.plot(D, seconds, color=colour, marker=marker, markersize=5, linewidth=1.3)
         if (total > 1.1 * seconds).any():
-            left.scatter(
-                error, total, s=sizes, color="black", marker=marker, label=f"{method} + extra"
-            )
+            left.scatter(error, total, color="black", label=f"{method} + extra", **mark)
             right.plot(D, total, color="black", marker=marker, markersize=4, linewidth=0.8)
     rand = [record["values"]["error"] for record in results.records("complexity", method="rand")]
     if rand:
@@ -203,13 +175,8 @@ def draw_runtime(results: Results) -> Figure:
     left.set_title(
         f"larger marks: larger D, {sizes_there[0]} … {sizes_there[-1]}", loc="left", fontsize=10
     )
-    picture.legend(
-        *left.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=6,
-        fontsize=9,
-        frameon=False,
-    )
+    legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 6, "frameon": False}
+    picture.legend(*left.get_legend_handles_labels(), fontsize=9, **legend)
     return picture
 
 
@@ -221,35 +188,35 @@ DESCENTS: dict[str, dict[str, Any]] = {
     "mixture, converged": {"color": PALETTE[5], "marker": "v"},
     "mixture, converged, equal start": {"color": PALETTE[4], "marker": "P"},
 }
-BALANCED = {"color": PALETTE[0], "marker": "o"}
-UNIFORM = {"color": "#888888", "marker": "x", "linestyle": ":"}
+LOOKS: dict[str, dict[str, Any]] = {
+    "best, single": {"color": PALETTE[1], "marker": "^"},
+    "best, simplex": {"color": "#8a4b08", "marker": "<"},
+    "full": {"color": PALETTE[2], "marker": "s"},
+    "mixture, balanced": {"color": PALETTE[0], "marker": "o"},
+    "32 graphs, balanced": {"color": PALETTE[3], "marker": "D"},
+    "more, balanced": {"color": PALETTE[3], "marker": "D"},
+    "all, balanced": {"color": PALETTE[4], "marker": "P"},
+    "uniform": {"color": "#888888", "marker": "x", "linestyle": ":"},
+    "more, uniform": {"color": "#888888", "marker": "x", "linestyle": ":"},
+    "graph": {"color": PALETTE[1], "marker": "^"},
+    "feature": {"color": PALETTE[2], "marker": "s"},
+    "spectral": {"color": PALETTE[1], "marker": "^"},
+    "walks": {"color": PALETTE[2], "marker": "s"},
+    **DESCENTS,
+}
 
 
 def draw_feature_space(results: Results) -> Figure:
     """Draw the paper's three models on the left, other settings on the right."""
-    looks: list[dict[str, dict[str, Any]]] = [
-        {
-            **DESCENTS,
-            "best, single": {"color": PALETTE[1], "marker": "^"},
-            "best, simplex": {"color": "#8a4b08", "marker": "<"},
-            "full": {"color": PALETTE[2], "marker": "s"},
-        },
-        {
-            "mixture, balanced": BALANCED,
-            "uniform": UNIFORM,
-            "32 graphs, balanced": {"color": PALETTE[3], "marker": "D"},
-            "full": {"color": PALETTE[2], "marker": "s"},
-        },
-    ]
+    shown = {
+        "the paper's objective": [*DESCENTS, "best, single", "best, simplex", "full"],
+        "balanced pairs, and more graphs": [
+            *("mixture, balanced", "uniform", "32 graphs, balanced", "full")
+        ],
+    }
     picture, axes = panels(1, 2, 10.0, 5.8, sharey=True)
-    for ax, look, title in zip(
-        axes[0],
-        looks,
-        ("the paper's objective", "balanced pairs, and more graphs"),
-        strict=True,
-    ):
-        _draw_accuracies(ax, results, "feature-space", look)
-        ax.set_title(title, loc="left", fontsize=11)
+    for ax, (title, methods) in zip(axes[0], shown.items(), strict=True):
+        _draw_accuracies(ax, results, "feature-space", methods, title)
         ax.set_xlabel("labelled images D")
     axes[0, 0].set_ylabel("1-NN accuracy")
     return picture
@@ -257,50 +224,36 @@ def draw_feature_space(results: Results) -> Figure:
 
 def draw_semi_supervised(results: Results) -> Figure:
     """Draw a column per sampling: the paper's two sources above, others below."""
-    single = {
-        "graph": {"color": PALETTE[1], "marker": "^"},
-        "feature": {"color": PALETTE[2], "marker": "s"},
+    shown = {
+        "two sources": ["graph", "feature", *DESCENTS, "uniform"],
+        "other sources": [
+            *("mixture, balanced", "more, balanced", "more, uniform", "all, balanced"),
+            *("spectral", "walks"),
+        ],
     }
-    looks: list[dict[str, dict[str, Any]]] = [
-        {
-            **single,
-            **DESCENTS,
-            "uniform": UNIFORM,
-        },
-        {
-            "mixture, balanced": BALANCED,
-            "more, balanced": {"color": PALETTE[3], "marker": "D"},
-            "more, uniform": UNIFORM,
-            "all, balanced": {"color": PALETTE[4], "marker": "P"},
-            "spectral": {"color": PALETTE[1], "marker": "^"},
-            "walks": {"color": PALETTE[2], "marker": "s"},
-        },
-    ]
-    samplings = {
-        "random": "papers drawn at random (literal)",
-        "walk": "papers met on a random walk",
-    }
+    samplings = {"random": "papers drawn at random (literal)", "walk": "papers of a random walk"}
     picture, axes = panels(2, 2, 10.0, 10.8, sharey=True)
-    for row, look in enumerate(looks):
-        for column, (sampling, title) in enumerate(samplings.items()):
-            ax = axes[row, column]
-            _draw_accuracies(ax, results, "semi-supervised", look, sampling=sampling)
-            ax.set_title(
-                ("two sources, " if row == 0 else "other sources, ") + title,
-                loc="left",
-                fontsize=10,
-            )
+    for row, (sources, methods) in zip(axes, shown.items(), strict=True):
+        for ax, (sampling, title) in zip(row, samplings.items(), strict=True):
+            where = {"sampling": sampling}
+            _draw_accuracies(ax, results, "semi-supervised", methods, f"{sources}, {title}", where)
             ax.set_xlabel("labelled papers D")
-        axes[row, 0].set_ylabel("1-NN accuracy")
+        row[0].set_ylabel("1-NN accuracy")
     return picture
 
 
 def _draw_accuracies(
-    ax: Axes, results: Results, name: str, look: Mapping[str, Any], **where: str
+    ax: Axes,
+    results: Results,
+    name: str,
+    methods: Sequence[str],
+    title: str,
+    where: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Draw a line per method, means with 95 % intervals."""
+    ax.set_title(title, loc="left", fontsize=10)
     sizes = results.sizes(name, **where)
-    for k, (method, style) in enumerate(look.items()):
+    for k, method in enumerate(methods):
         found = [
             mean_interval(
                 record["values"]["accuracy"][method]
@@ -309,21 +262,14 @@ def _draw_accuracies(
             for D in sizes
         ]
         gap = (sizes[1] - sizes[0]) if len(sizes) > 1 else 1
-        at = [D + 0.04 * gap * (k - (len(look) - 1) / 2) for D in sizes]  # bars side by side
+        at = [D + 0.04 * gap * (k - (len(methods) - 1) / 2) for D in sizes]  # bars side by side
         means = [interval.mean for interval in found]
         # Accuracies lie in 0 .. 1, and a single run has no interval.
         low = [max(i.low, 0.0) if i.count > 1 else i.mean for i in found]
         high = [min(i.high, 1.0) if i.count > 1 else i.mean for i in found]
         reach = [np.subtract(means, low), np.subtract(high, means)]
-        ax.errorbar(
-            *(at, means),
-            yerr=reach,
-            label=method,
-            linewidth=1.5,
-            markersize=5,
-            elinewidth=1.0,
-            **style,
-        )
+        style = {"linewidth": 1.5, "markersize": 5, "elinewidth": 1.0, **LOOKS[method]}
+        ax.errorbar(at, means, yerr=reach, label=method, **style)
     ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
@@ -340,18 +286,14 @@ STEP_STYLES = {
 def draw_step_cost(results: Results) -> Figure:
     """Draw seconds per step, both axes logarithmic, with the growth of its operations."""
     picture, ax = figure(7.0, 4.6)
+    found = {int(r["cell"]["n"]): r["seconds"] for r in results.records("step-cost")}
     for way, (label, colour, marker) in STEP_STYLES.items():
-        n, seconds = step_seconds(results, way)
-        ax.plot(
-            *(n, seconds),
-            color=colour,
-            marker=marker,
-            linewidth=1.5,
-            label=f"{label}: n^{growth_exponent(results, way):.1f} operations",
-        )
+        named = f"{label}: n^{growth_exponent(results, way):.1f} operations"
+        seconds = [by_way[way] for by_way in found.values()]
+        ax.plot(list(found), seconds, color=colour, marker=marker, linewidth=1.5, label=named)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    ax.set_xticks(n, [str(int(size)) for size in n])
+    ax.set_xticks(list(found), [str(n) for n in found])
     ax.set_xlabel("items n")
     ax.set_ylabel("seconds per step, one thread")
     ax.legend(frameon=False, fontsize=9)
@@ -373,58 +315,40 @@ class Picture(NamedTuple):
 
 PICTURES = (
     Picture(
-        "convergence",
-        "convergence",
-        draw_convergence,
-        "Figure 1: convergence",
+        *("convergence", "convergence", draw_convergence, "Figure 1: convergence"),
         "Algorithm 1 from slightly different starts on the same data, with the paper's steps "
         "(above) and with the mean over pairs as objective (below).",
     ),
     Picture(
-        "separation",
-        "separation",
-        draw_separation,
-        "Figure 2: separation of topics",
+        *("separation", "separation", draw_separation, "Figure 2: separation of topics"),
         "Distances of random pairs of papers, by words and by n principal components.",
     ),
     Picture(
-        "map",
-        "separation",
-        draw_map,
-        "Figure 3: a map of the papers",
+        *("map", "separation", draw_map, "Figure 3: a map of the papers"),
         "All papers by their first two principal components.",
     ),
     Picture(
-        "runtime",
-        "complexity",
-        draw_runtime,
+        *("runtime", "complexity", draw_runtime),
         "Figure 4: Experiment 1, seconds against error",
         "Left as in the paper, with standard deviations; right: seconds against D. Where "
         "assembling the constraints takes time of its own, “+ extra” counts it too.",
     ),
     Picture(
-        "feature_space",
-        "feature-space",
-        draw_feature_space,
+        *("feature_space", "feature-space", draw_feature_space),
         "Figure 5: Experiment 2, graphs in place of images",
         "Accuracy of the nearest neighbour against the number of labelled images, with 95 % "
         "intervals.",
     ),
     Picture(
-        "semi_supervised",
-        "semi-supervised",
-        draw_semi_supervised,
+        *("semi_supervised", "semi-supervised", draw_semi_supervised),
         "Figure 6: Experiment 3, words and citations",
         "Accuracy of the nearest neighbour against the number of labelled papers, with 95 % "
         "intervals.",
     ),
     Picture(
-        "step_cost",
-        "step-cost",
-        draw_step_cost,
-        "Not in the paper: what one step costs",
-        "Numbers read by a step of Algorithm 1, and its seconds, against n; R = 4 sources, on the "
-        "line one.",
+        *("step_cost", "step-cost", draw_step_cost, "Not in the paper: what one step costs"),
+        "Numbers read by a step of Algorithm 1, and its seconds, against n; R = 4 sources, on "
+        "the line one.",
     ),
 )
 

@@ -7,7 +7,6 @@ import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,24 +16,13 @@ from metricmix.paper.experiment1_complexity import METHODS as COMPLEXITY_METHODS
 from metricmix.paper.experiment2_feature_space import METHODS as FEATURE_SPACE_METHODS
 from metricmix.paper.experiment3_semi_supervised import METHODS as SEMI_SUPERVISED_METHODS
 from metricmix.paper.figures import STEP_STYLES, pictures_of
-from metricmix.paper.library_defaults import (
-    IMAGE_METHODS,
-    PAPER_METHODS,
-    FeatureSpaceDefaults,
-    SemiSupervisedDefaults,
-)
+from metricmix.paper.library_defaults import IMAGE_METHODS, PAPER_METHODS
 from metricmix.paper.results import Results, mean_interval, solved_cells
 from metricmix.solvers.direct import n_constraints
 
 __all__ = [
-    "claims_table",
     "complexity_table",
-    "feature_space_table",
-    "provenance_text",
     "self_contained",
-    "semi_supervised_tables",
-    "separation_table",
-    "step_cost_table",
     "table",
     "write_page",
 ]
@@ -105,6 +93,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+COMPLEXITY_MEANS = (
+    *(("values", "plain", ".5f"), ("seconds", "total", ".3g")),
+    *(("seconds", "assembly", ".3g"), ("values", "steps", ".0f")),
+)
+
+
 def complexity_table(results: Results) -> str:
     """Return error and seconds of every method and size, and what was skipped."""
     rows, skipped = [], set()
@@ -113,26 +107,13 @@ def complexity_table(results: Results) -> str:
             for record in results.records("complexity", D=D, method=method):
                 if "skipped" in record["values"]:
                     skipped.add(f"{method}, D = {D}: {record['values']['skipped']}")
-            done = solved_cells(results, method, D=D)
-            if not done:
-                continue
-
-            def mean(part: str, name: str, form: str, done: Sequence[Any] = done) -> str:
-                values = [record.get(part, {}).get(name) for record in done]
-                return f"{np.mean(values):{form}}" if None not in values else ""
-
-            rows.append(
-                [
-                    str(D),
-                    method,
-                    mean_interval(record["values"]["error"] for record in done).text(".5f"),
-                    mean("values", "plain", ".5f"),
-                    mean("seconds", "total", ".3g"),
-                    mean("seconds", "assembly", ".3g"),
-                    mean("values", "steps", ".0f"),
-                    str(len(done)),
-                ]
-            )
+            if done := solved_cells(results, method, D=D):
+                error = mean_interval(record["values"]["error"] for record in done).text(".5f")
+                means = []
+                for part, name, form in COMPLEXITY_MEANS:
+                    values = [record.get(part, {}).get(name) for record in done]
+                    means.append(f"{np.mean(values):{form}}" if None not in values else "")
+                rows.append([str(D), method, error, *means, str(len(done))])
     header = ["D", "method", "error", "plain", "seconds", "of these, assembly", "steps", "runs"]
     text = table(header, rows)
     if skipped:
@@ -155,12 +136,8 @@ OUR_DEFAULTS = "With the defaults of this library, on the first of these draws:"
 
 
 def feature_space_table(results: Results) -> str:
-    """Return the accuracies of Experiment 2, then those with the library's defaults."""
-    text = _accuracies(results, "feature-space", FEATURE_SPACE_METHODS)
-    if results.has(FeatureSpaceDefaults.name):
-        ours = _accuracies(results, FeatureSpaceDefaults.name, IMAGE_METHODS)
-        text += f"\n\n{OUR_DEFAULTS}\n\n{ours}"
-    return text
+    """Return the accuracies of Experiment 2."""
+    return _both_accuracies(results, "feature-space", FEATURE_SPACE_METHODS, IMAGE_METHODS)
 
 
 def semi_supervised_tables(results: Results) -> str:
@@ -171,19 +148,23 @@ def semi_supervised_tables(results: Results) -> str:
         if records:
             edges = np.mean([found["edges"] for found in records])
             apart = np.mean([found["unreachable"] for found in records])
+            methods = (SEMI_SUPERVISED_METHODS, PAPER_METHODS)
             parts.append(
                 f"Papers {label}: {edges:.1f} citations among them on average, {apart:.1%} of the "
                 "pairs without a path.\n\n"
-                + _accuracies(
-                    results, "semi-supervised", SEMI_SUPERVISED_METHODS, sampling=sampling
-                )
+                + _both_accuracies(results, "semi-supervised", *methods, sampling=sampling)
             )
-            if results.sizes(SemiSupervisedDefaults.name, sampling=sampling):
-                ours = _accuracies(
-                    results, SemiSupervisedDefaults.name, PAPER_METHODS, sampling=sampling
-                )
-                parts.append(f"{OUR_DEFAULTS}\n\n{ours}")
     return "\n\n".join(parts)
+
+
+def _both_accuracies(
+    results: Results, name: str, methods: Mapping[str, str], ours: Mapping[str, str], **where: str
+) -> str:
+    """Return the accuracies of an experiment, then those with the library's defaults."""
+    text = _accuracies(results, name, methods, **where)
+    if results.sizes(f"{name}-defaults", **where):
+        text += f"\n\n{OUR_DEFAULTS}\n\n" + _accuracies(results, f"{name}-defaults", ours, **where)
+    return text
 
 
 def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where: str) -> str:
@@ -208,11 +189,7 @@ def separation_table(results: Results) -> str:
     """Return the separation ratios r."""
     ratios = next(results.records("separation"))["values"]["ratios"]
     rows = [
-        [
-            "words" if name == "words" else f"{name} components",
-            f"{r['mean']:.4f}",
-            f"{r['sum']:.4f}",
-        ]
+        [name + " components" * (name != "words"), f"{r['mean']:.4f}", f"{r['sum']:.4f}"]
         for name, r in ratios.items()
     ]
     return table(["", "r by means", "r by sums"], rows)
@@ -262,7 +239,7 @@ whole interval lies on the claimed side, **does not hold** if all of it lies on 
 is **inconclusive** otherwise. Accuracies are equivalent if the interval lies within ± 0.05, errors
 and times if they agree within a factor of 1.25. Convergence is good if 90 % of the way from the
 start to the minimum is covered. The growth of a step is that of the numbers it reads, which are
-counted; seconds are those of the processor.
+counted: its seconds, those of the processor, vary from run to run.
 """
 
 SMALL_PRINT = """\

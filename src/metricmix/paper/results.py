@@ -22,21 +22,8 @@ from numpy.typing import ArrayLike
 from metricmix.atomic import replacing
 from metricmix.exceptions import ResultsError
 from metricmix.paper.experiment import Cell, CellResult, Experiment, fingerprint, installed
-from metricmix.typing import Floats
 
-__all__ = [
-    "Interval",
-    "Results",
-    "commit",
-    "cpu_name",
-    "difference_interval",
-    "geometric_interval",
-    "growth_exponent",
-    "mean_interval",
-    "provenance",
-    "solved_cells",
-    "step_seconds",
-]
+__all__ = ["Interval", "Results", "growth_exponent", "mean_interval", "solved_cells"]
 
 
 FORMAT = "metricmix results 1"
@@ -45,19 +32,10 @@ MUST_AGREE = ("data", "seed", "metricmix")
 
 
 class Results:
-    """Cells by experiment and key.
+    """Cells by experiment and key, kept in the file `path`.
 
-    Parameters
-    ----------
-    path : Path
-        The file to keep them in.
-    head : dict
-        Data, seed, versions and machine that they were computed with.
-
-    Attributes
-    ----------
-    now : dict
-        The same of this run, for what it adds.
+    `head` has the data, seed, versions and machine that they were computed with; `now` the same of
+    this run, for what it adds.
     """
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
@@ -191,15 +169,6 @@ def solved_cells(results: Results, method: str, **where: int) -> list[dict[str, 
     """Return the stored cells of a method, those left out for lack of memory aside."""
     found = results.records("complexity", method=method, **where)
     return [record for record in found if "error" in record["values"]]
-
-
-def step_seconds(results: Results, way: str) -> tuple[Floats, Floats]:
-    """Return the sizes n and the seconds of a step."""
-    found = [
-        (record["cell"]["n"], record["seconds"][way]) for record in results.records("step-cost")
-    ]
-    n, seconds = zip(*sorted(found), strict=True)
-    return np.array(n, float), np.array(seconds)
 
 
 def growth_exponent(results: Results, way: str) -> float:

@@ -37,17 +37,7 @@ from metricmix.paper.separation import Separation
 from metricmix.plots import save_figure
 from metricmix.validation import check_choice, check_integer
 
-__all__ = [
-    "PARTS",
-    "Reproduction",
-    "draw_and_write",
-    "plan",
-    "reproduce",
-    "results_path",
-    "run_cell",
-    "run_cells",
-    "run_experiments",
-]
+__all__ = ["PARTS", "Reproduction", "plan", "reproduce", "run_experiments"]
 
 
 PARTS: dict[str, tuple[type[Experiment], ...]] = {
@@ -77,16 +67,9 @@ SMALL: dict[type[Experiment], dict[str, Any]] = {
 def plan(
     what: str, data: str, *, sizes: tuple[int, ...] = (), repetitions: int | None = None
 ) -> list[Experiment]:
-    """Return the experiments to run.
+    """Return the experiments to run, with other sizes or repetitions if given.
 
-    Parameters
-    ----------
-    what : {"1", "2", "3", "figures", "all"}
-    data : {"embedded", "real"}
-    sizes : tuple of int, optional
-        In place of the sizes of "1", "2" or "3".
-    repetitions : int, optional
-        In place of the numbers of repetitions.
+    The arguments are those of :func:`reproduce`.
     """
     check_choice(what, (*PARTS, "all"), name="what")
     chosen = [kind for part in PARTS if what in (part, "all") for kind in PARTS[part]]
@@ -100,14 +83,12 @@ def plan(
         changes: dict[str, Any] = {}
         if sizes and not isinstance(experiment, GeneralSolver):
             # From 11 images on, two show the same digit.
-            changes["sizes"] = tuple(
-                sorted({check_integer(D, name="sizes", low=11) for D in sizes})
-            )
+            allowed = {check_integer(D, name="sizes", low=11) for D in sizes}
+            changes["sizes"] = tuple(sorted(allowed))
         if repetitions is not None and hasattr(experiment, "repetitions"):
             changes["repetitions"] = check_integer(repetitions, name="repetitions", low=1)
             if isinstance(experiment, Complexity):
-                few = min(repetitions, experiment.few_repetitions)
-                changes["few_repetitions"] = few
+                changes["few_repetitions"] = min(repetitions, experiment.few_repetitions)
         experiments.append(replace(experiment, **changes))  # type: ignore[type-var]
     return experiments
 
@@ -132,19 +113,9 @@ def run_experiments(
     """Run the cells that `results` lacks, and return their number.
 
     Cells of experiments that measure time run one after the other, all others in `n_jobs`
-    processes; no result depends on `n_jobs`. If the run fails or is interrupted, the finished cells
-    are in the file.
-
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-    results : Results
-        Filled, and written every few seconds.
-    data : Data
-    seed : int
-    n_jobs : int
-    on_progress : callable
-        Called at the start, and after every finished cell.
+    processes; no result depends on `n_jobs`. The results are written every few seconds: if the run
+    fails or is interrupted, the finished cells are in the file. `on_progress` is called at the
+    start, and after every finished cell.
     """
     missing = [(experiment, results.missing(experiment)) for experiment in experiments]
     total = sum(one.cost(cell) for one, cells in missing for cell in cells)
@@ -253,8 +224,7 @@ def reproduce(
     Parameters
     ----------
     what : {"all", "1", "2", "3", "figures"}
-        One of the experiments, or what only the figures need. Figures and page show all results
-        in the folder.
+        One of the experiments, or what only the figures need. The page shows all results there.
     out : Path
         Folder for ``reproduction.md``, ``reproduction.html`` and ``reproduction/``.
     data : {"embedded", "real"}
