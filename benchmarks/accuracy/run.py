@@ -22,8 +22,8 @@ HERE = "benchmarks/accuracy"
 LIBRARY = tuple(
     f"src/metricmix/{part}"
     for part in (
-        *("kernels", "dissimilarity", "mixture", "paths", "objectives", "solvers", "estimators"),
-        *("metric.py", "validation.py", "labels.py"),
+        *("kernels", "items", "dissimilarity", "mixture", "paths", "objectives", "solvers"),
+        *("learning", "estimators", "metric.py", "validation.py", "labels.py"),
     )
 )
 """What decides how this library labels items."""
