@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
+from metricmix.dissimilarity.logistic_path import (
+    class_probabilities,
+    logistic_path,
+    loss_and_gradient,
+    minimize_loss,
+)
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 
@@ -77,3 +82,45 @@ def test_folds_do_not_depend_on_each_other() -> None:
     for fold in range(2):
         alone = logistic_path(Z, y, weights[fold : fold + 1], PENALTIES, 4)
         np.testing.assert_array_equal(alone[0], both[fold])
+
+
+def test_the_gradient_is_that_of_finite_differences() -> None:
+    rng = np.random.default_rng(5)
+    Z, y, _ = problem("plain", rng)
+    rows, weights, present = (
+        np.column_stack([Z, np.ones(len(Z))]),
+        rng.random(len(y)),
+        np.ones(4, bool),
+    )
+    columns, W = np.ascontiguousarray(rows.T), rng.normal(size=(4, rows.shape[1]))
+    residual, gradient, unused = np.empty((4, len(y))), np.empty(W.shape), np.empty(W.shape)
+
+    def loss(W: Any, gradient: Any = unused) -> float:
+        return float(
+            loss_and_gradient(W, rows, columns, y, weights, present, 1.0, residual, gradient)
+        )
+
+    p = class_probabilities(Z, W)[np.arange(len(y)), y]
+    expected = -weights @ np.log(p) + 0.5 * np.sum(W[:, :-1] ** 2)
+    assert loss(W, gradient) == pytest.approx(expected)
+    for a, j in ((0, 0), (2, 5), (3, rows.shape[1] - 1)):
+        step = np.zeros(W.shape)
+        step[a, j] = 1e-6
+        slope = (loss(W + step) - loss(W - step)) / 2e-6
+        assert gradient[a, j] == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_solver_ends_where_the_gradient_is_zero() -> None:
+    Z, y, _ = problem("plain", np.random.default_rng(6))
+    rows, weights, present = (
+        np.column_stack([Z, np.ones(len(Z))]),
+        np.ones(len(y)),
+        np.ones(4, bool),
+    )
+    columns, W = np.ascontiguousarray(rows.T), np.zeros((4, rows.shape[1]))
+    evaluations = minimize_loss(W, rows, columns, rows**2, y, weights, present, 1.0, 1e-18, 1000)
+    gradient = np.empty(W.shape)
+    residual = np.empty((4, len(y)))
+    loss_and_gradient(W, rows, columns, y, weights, present, 1.0, residual, gradient)
+    assert np.abs(gradient).max() < 1e-6
+    assert evaluations > 1

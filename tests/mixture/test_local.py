@@ -175,7 +175,7 @@ def test_new_items_have_the_weights_of_near_ones():
     p = np.eye(2)[(X[:, 0] > 0).astype(int)]
     lengths = EdgeLengths(stack, LocalMixture([[2.0, 0.1], [0.1, 1.0]], p))
     Y = np.array([[4.0, 0.0], X[3]])
-    rows = np.stack([features(metric=m).apply(X).cross(Y) for m in metrics], axis=-1)
+    rows = np.stack([features(metric=m).bind(X).cross(Y) for m in metrics], axis=-1)
     new = NewItems.from_rows(lengths, rows)
     assert new.same.tolist() == [-1, 3]
     assert new.weights[0] == pytest.approx([0.1, 1.0])  # all its neighbours are on the right
