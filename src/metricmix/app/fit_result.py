@@ -137,7 +137,8 @@ class FitResult:
         it) and ``prefers`` (the class that other labels predict, where it is not the given one,
         else ``""``); for numbers ``target``, ``given``, ``predicted``, ``nearest`` and
         ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
-        Of a loaded result, numbers are rounded as in predictions.csv.
+        The nearest item is that of the learned metric, which has seen the labels of both; to judge
+        a given label, use the confidence, which comes from refits without it. Of a loaded result, numbers are rounded as in predictions.csv.
         """
         import pandas as pd
 

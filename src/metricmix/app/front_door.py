@@ -153,7 +153,8 @@ def load(
 ) -> Any:
     """Return what :func:`~metricmix.save`, :meth:`FitResult.save` or ``metricmix fit`` wrote.
 
-    It answers and predicts the same, bit for bit.
+    It answers and predicts the same, bit for bit; the `predictions` of a folder are those of its
+    predictions.csv, rounded.
 
     Parameters
     ----------
