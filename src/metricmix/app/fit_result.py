@@ -138,7 +138,8 @@ class FitResult:
         else ``""``); for numbers ``target``, ``given``, ``predicted``, ``nearest`` and
         ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
         The nearest item is that of the learned metric, which has seen the labels of both; to judge
-        a given label, use the confidence, which comes from refits without it. Of a loaded result, numbers are rounded as in predictions.csv.
+        a given label, use the confidence, which comes from refits without it. Of a loaded result,
+        numbers are rounded as in predictions.csv.
         """
         import pandas as pd
 
