@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import normalised
-from metricmix.dissimilarity.forests import TREES, grown_trees
+from metricmix.dissimilarity.forests import grown_trees
 from metricmix.dissimilarity.sources import ItemData
 from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["RandomForest", "forest_features"]
 
+TREES = 100
 DIRECTIONS, WIDE_FROM = 50, 256
 """Singular vectors that a wide table is reduced to, and columns from which on a dense one is."""
 COORDINATES, SPECTRAL_UP_TO = 8, 20_000
