@@ -130,7 +130,7 @@ THINGS = (
     Thing(
         "labels of new items",
         r"def predict_new\w*",
-        "fitting/new_items.py:predict_new",
+        "fitting/new_labels.py:predict_new",
         everywhere=True,
     ),
     Thing(
