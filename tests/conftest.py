@@ -38,7 +38,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fit the classifiers of default sources with two penalties and 8 trees, not five and 100.
+    """Fit default sources and the forest to compare with 2 penalties and 8 trees, not 5 and 100.
 
     These are most of the time of a small fit, and to most tests it does not matter how well they
     are chosen. Where it does, there is ``pytestmark = pytest.mark.default_sources``; docstrings,
@@ -47,6 +47,7 @@ def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("default_sources") is None:
             patch.setattr("metricmix.dissimilarity.forests.TREES", 8)
+            patch.setattr("metricmix.learning.forest_baseline.TREES", 8)
             patch.setattr("metricmix.dissimilarity.kernel_logistic.PENALTIES", (1.0, 100.0))
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,11 @@ def test_reasons_are_ordered_by_what_they_bring_nearer(tmp_path: Path) -> None:
     phrases, found = phrases_of(tmp_path)
     means = found.stack.rescaled("mean").scales
     reasons = phrases.reasons(0, 1)
-    nearer = [reason.nearer for reason in reasons]
-    assert nearer == sorted(nearer, reverse=True)
+    shared = [reason for reason in reasons if re.search("same|shares|linked", reason.phrase)]
+    assert reasons[: len(shared)] == shared
+    for some in (shared, reasons[len(shared) :]):
+        nearer = [reason.nearer for reason in some]
+        assert nearer == sorted(nearer, reverse=True)
     for reason in reasons:
         r = found.stack.names.index(reason.source)
         assert reason.nearer == pytest.approx(means[r] - found.stack.source(reason.source)[0, 1])
@@ -132,7 +136,7 @@ def test_other_sources_and_predictions() -> None:
     stack = mm.DissimilarityStack([ProbabilitySource(p, name="forest"), apart], ["forest", "km"])
     phrases = EdgePhrases(edge_lengths(stack, [1.0, 0.1]), classes=["cat", "dog"])
     assert phrases.sentence(0, 1) == (
-        "'forest' predicts cat for both; km at 50% of the mean distance"
+        "km at 50% of the mean distance; 'forest' predicts cat for both"
     )
     assert phrases.sentence(0, 2) == (
         "km at 150% of the mean distance; 'forest' predicts cat for one, dog for the other"
@@ -199,3 +203,81 @@ def test_memberships_name_what_is_shared(tmp_path: Path) -> None:
     phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
     assert phrases.sentence(0, 1) == "both with ball, tea in events"
     assert phrases.sentence(0, 3) == "no group in common in events"
+
+
+COUNTRIES = """\
+country,continent,area,people
+Malta,Europe,316,0.5
+Cyprus,Asia,9251,
+Spain,Europe,505,48
+France,Europe,551,68
+Italy,Europe,301,59
+Chad,Africa,1284,19
+Niger,Africa,1267,27
+Mali,Africa,1240,23
+Cuba,,110,11
+Tonga,,,
+"""
+BORDERS = "a,b\nSpain,France\nFrance,Italy\nChad,Niger\nNiger,Mali\n"
+MONEY = """\
+country,money
+Malta,euro
+Spain,euro
+France,euro
+Italy,euro
+Niger,franc
+Mali,franc
+Cuba,peso
+Chad,dinar
+"""
+
+
+def countries_of(folder: Path) -> tuple[EdgePhrases, list[str]]:
+    for name, text in {"all": COUNTRIES, "borders": BORDERS, "money": MONEY}.items():
+        (folder / f"{name}.csv").write_text(text)
+    kinds = (
+        "borders=paths:{0}/borders.csv",
+        "shared=jaccard:{0}/borders.csv",
+        "spread=spread:{0}/borders.csv",
+        "money=membership:{0}/money.csv",
+        "paid=learned_graph:{0}/money.csv",
+        "learned=learned:area,people",
+        "numbers=euclidean:area,people",
+    )
+    items = read_items(folder / "all.csv", label="continent")
+    sources = [parse_source(text.format(folder)) for text in kinds]
+    found = join(items, sources, defaults=False)
+    lengths = edge_lengths(found.stack, np.ones(len(kinds)))
+    return EdgePhrases(lengths, found.sources, ["Africa", "Asia", "Europe"]), list(items.ids)
+
+
+@pytest.mark.parametrize(
+    ("pair", "absent"),
+    [
+        (("Malta", "Cuba"), "borders"),  # islands
+        (("Malta", "Spain"), "borders"),  # one of them
+        (("Cuba", "Chad"), "on money"),  # a currency of their own
+        (("Cyprus", "Tonga"), "money"),  # none at all
+        (("Spain", "Tonga"), "area"),  # no cell
+    ],
+)
+def test_sources_that_know_nothing_of_an_item_say_nothing(
+    tmp_path: Path, pair: tuple[str, str], absent: str
+) -> None:
+    phrases, ids = countries_of(tmp_path)
+    told = phrases.sentence(*(ids.index(name) for name in pair))
+    assert absent not in told
+
+
+def test_what_both_have_comes_first_and_predictions_last(tmp_path: Path) -> None:
+    phrases, ids = countries_of(tmp_path)
+    told = phrases.sentence(ids.index("Spain"), ids.index("France")).split("; ")
+    assert set(told[:2]) == {"linked in borders", "both with euro in money"}
+    assert "predict" not in "".join(told[:-3])
+    assert all("predict" in text for text in told[-3:])
+    far = phrases.sentence(ids.index("Spain"), ids.index("Mali"))
+    assert "not connected in borders" in far
+    assert "links apart" not in far
+    assert "no group in common in money" in far
+    assert "2 links apart" not in phrases.sentence(ids.index("Chad"), ids.index("Mali"))
+    assert "both linked to Niger" in phrases.sentence(ids.index("Chad"), ids.index("Mali"))

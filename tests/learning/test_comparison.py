@@ -236,7 +236,8 @@ def test_numbers_beside_regressors() -> None:
     assert calls == [(k, 6) for k in range(1, 7)]  # two sources, equal weights, three folds
     kinds = [method.kind for method in found.methods]
     assert kinds == [
-        *("learned", "equal", "best-single", "ridge", "neighbours", "single", "single", "mean"),
+        *("learned", "equal", "best-single", "ridge", "neighbours"),
+        *("forest", "single", "single", "mean"),
     ]
     assert found["mean"].mean <= 0.01
     assert found["learned"].mean > 0.2
@@ -376,8 +377,8 @@ def test_classifiers_on_the_table_are_those_of_scikit_learn(monkeypatch: Any) ->
     table = np.column_stack([X, NOISE, NOISE @ NOISE.T])  # more columns than labelled items
     model = fitted()
     found = model.compare(n_splits=3, features=table)
-    assert [m.kind for m in found.methods][3:9] == [
-        *("source-1-nn", "source-5-nn", "1-nn", "logistic", "svc", "propagation"),
+    assert [m.kind for m in found.methods][3:10] == [
+        *("source-1-nn", "source-5-nn", "1-nn", "logistic", "svc", "propagation", "forest"),
     ]
     rows = encode_data(table)
     own = rows[:36] - rows[:36].mean(axis=0)
@@ -410,11 +411,11 @@ def test_held_out_labels_do_not_reach_the_classifiers() -> None:
     rng = np.random.default_rng(0)
     y, noise = rng.permutation(np.arange(120) % 2), rng.normal(size=(120, 3))
     blind = fitted(mm.DissimilarityStack([features(noise)]), y).compare(features=noise)
-    for kind in ("1-nn", "logistic", "svc", "propagation"):
+    for kind in ("1-nn", "logistic", "svc", "propagation", "forest"):
         assert 0.3 < blind[kind].mean < 0.65
 
 
-ON_TABLE = ["1-nn", "logistic", "svc"]
+ON_TABLE, ON_LINKS = ["1-nn", "logistic", "svc"], ["propagation", "forest"]
 GRAPH = [(k, k + 1) for k in range(N - 1)]
 
 
@@ -427,14 +428,14 @@ def kinds_of(stack: mm.DissimilarityStack, features: Any = None, graph: Any = No
 
 def test_attributes_and_links_are_those_given_or_those_of_the_stack() -> None:
     assert kinds_of(STACK) == []
-    assert kinds_of(STACK, X) == [*ON_TABLE, "propagation"]
-    assert kinds_of(STACK, graph=GRAPH) == ["propagation"]
+    assert kinds_of(STACK, X) == [*ON_TABLE, *ON_LINKS]
+    assert kinds_of(STACK, graph=GRAPH) == ON_LINKS
     of_table = mm.sources_for(X)
-    assert kinds_of(of_table) == [*ON_TABLE, "propagation"]
-    assert kinds_of(of_table.select([0]).rescaled("max")) == [*ON_TABLE, "propagation"]
+    assert kinds_of(of_table) == [*ON_TABLE, *ON_LINKS]
+    assert kinds_of(of_table.select([0]).rescaled("max")) == [*ON_TABLE, *ON_LINKS]
     of_graph = mm.sources_for(np.abs(X), GRAPH, nodes=N, edges_per_item=5)
     assert isinstance(of_graph, mm.EdgeStack)
-    assert kinds_of(of_graph.select([0])) == [*ON_TABLE, "propagation"]
+    assert kinds_of(of_graph.select([0])) == [*ON_TABLE, *ON_LINKS]
     own, given = data_of(of_graph), baselines.item_data(of_graph, X, None)
     assert own is not None
     assert given.links is own.links
@@ -518,7 +519,7 @@ def test_a_table_is_aligned_by_ids() -> None:
     frame = pandas.DataFrame(X, index=ids)
     one = model.compare(features=frame)
     other = model.compare(features=frame.iloc[::-1])
-    for kind in ("1-nn", "logistic", "svc", "propagation"):
+    for kind in ("1-nn", "logistic", "svc", "propagation", "forest"):
         assert np.array_equal(one[kind].predictions, other[kind].predictions)
     with pytest.raises(InputError, match="features: expected 60 rows, one per item, got 59"):
         model.compare(features=X[1:])

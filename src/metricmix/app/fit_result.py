@@ -302,7 +302,7 @@ class Connection:
     contributions : Contributions
         The shortest path, and what each source adds to each of its edges.
     reasons : tuple of tuples of Reason
-        What the two items of each edge have in common, the most important first.
+        What the sources say of the two items of each edge: what both have first, predictions last.
     """
 
     contributions: Contributions

@@ -50,6 +50,7 @@ __all__ = [
     "known_shares",
     "little_data",
     "lowered",
+    "shares_by_source",
     "view_of",
 ]
 
@@ -276,28 +277,45 @@ SHOWN = 3
 """Items of little data that are named."""
 
 
-def known_shares(sources: Sequence[ItemSource], new: NewItemData | None = None) -> Floats:
-    """Return which share of the data that sources are computed from is known of each item, (n,).
+def known_shares(
+    sources: Sequence[ItemSource], weights: Floats, new: NewItemData | None = None
+) -> Floats:
+    r"""Return which share of the data that sources are computed from is known of each item, (n,).
 
-    Columns count the same, all counts together as one; a graph or file of memberships is known of
-    an item that has an edge in it, a matrix of all. With `new`, shares of the new items.
+    .. math:: k_i = \textstyle\sum_r |\alpha_r|\, k_{ri} / \sum_r |\alpha_r|
+
+    with the weights :math:`\alpha` of the sources and the share :math:`k_{ri}` of the data of
+    source r (:func:`shares_by_source`). With `new`, shares of the new items.
+    """
+    by_source, size = shares_by_source(sources, new), np.abs(weights)
+    size = size if size.sum() > 0 else np.ones(len(sources))
+    return np.asarray(size @ by_source / size.sum())
+
+
+def shares_by_source(sources: Sequence[ItemSource], new: NewItemData | None = None) -> Floats:
+    """Return which share of the data of each source is known of each item, (R, n).
+
+    Columns count the same, all counts together as one. A graph or file of memberships is known of
+    an item that has an edge in it, and counts as much as all columns together; a matrix is known
+    of all items.
     """
     items = sources[0].items if new is None else new.items
-    columns = {
-        column.name: column
-        for source in sources
-        for column in getattr(getattr(source, "base", source), "columns", ())
-    }
-    by_unit: dict[str, list[AnyArray]] = {}
-    for name, column in columns.items():
-        unit = "" if column.kind == "count" else f"column {name}"
-        by_unit.setdefault(unit, []).append(items.known(name))
-    units = [np.mean(some, axis=0) for some in by_unit.values()]
-    graphs = {source.spec.file: source.links for source in sources if source.links is not None}
-    units += [links.linked(new).astype(np.float64) for links in graphs.values()]
-    matrices = sum("matrix" in source.spec.needs for source in sources)
-    units += [np.ones(len(items.ids))] * matrices
-    return np.asarray(np.mean(units, axis=0) if units else np.ones(len(items.ids)))
+    shares = np.ones((len(sources), len(items.ids)))
+    known: dict[str, AnyArray] = {}
+    for r, source in enumerate(sources):
+        by_unit: dict[str, list[AnyArray]] = {}
+        for column in getattr(getattr(source, "base", source), "columns", ()):
+            if column.name not in known:
+                known[column.name] = items.known(column.name)
+            unit = "" if column.kind == "count" else f"column {column.name}"
+            by_unit.setdefault(unit, []).append(known[column.name])
+        columns = [np.mean(some, axis=0) for some in by_unit.values()]
+        parts = [np.mean(columns, axis=0)] if columns else []
+        if source.links is not None:
+            parts.append(source.links.linked(new))
+        if parts:
+            shares[r] = np.mean(parts, axis=0)
+    return shares
 
 
 def lowered(probabilities: Floats, shares: Floats) -> Floats:

@@ -125,21 +125,23 @@ class Plan:
         columns = [column for column in self.report.columns if column.kind != "ignore"]
         table = self.data.encoding(columns).features if columns else None
         graphs = {
-            source.links.spec.file: source.links.edges
+            source.links.spec.file: source.links
             for source in self.sources
             if source.links is not None
         }
         names = graph_names([source.spec for source in self.sources])
-        links, single = None, {}
-        for file, edges in graphs.items():
-            lengths = graph_from_edges(edges, len(self.items.ids), directed=False).adjacency
+        links, single, memberships = None, {}, {}
+        for file, graph in graphs.items():
+            lengths = graph_from_edges(graph.edges, len(self.items.ids), directed=False).adjacency
             strengths = lengths.copy()
             strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
             strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
             links = strengths if links is None else links + strengths
             single[names[file or ""]] = strengths
+            if graph.memberships is not None:
+                memberships[names[file or ""]] = graph.memberships.table
         complete = not any(source.spec.kind == "matrix" for source in self.sources)
-        return ItemData(table, links, complete, single)
+        return ItemData(table, links, complete, single, memberships)
 
     def build(
         self,

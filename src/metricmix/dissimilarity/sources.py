@@ -292,7 +292,9 @@ class ItemData:
     links : (n, n) CSR array, optional
         Strengths >= 0 of the links between items, symmetric.
     graphs : mapping of names to (n, n) CSR arrays
-        The same of each graph, if there are several.
+        The same of each graph, if they are known by name.
+    memberships : mapping of names to (n, T) CSR arrays
+        Of graphs that are projections of memberships: those in each of T groups.
     complete : bool
         Whether all sources were computed from these; False if some came from elsewhere, such as
         precomputed matrices.
@@ -302,6 +304,7 @@ class ItemData:
     links: Any = None
     complete: bool = True
     graphs: Mapping[str, Any] = field(default_factory=dict)
+    memberships: Mapping[str, Any] = field(default_factory=dict)
 
 
 def data_of(stack: DissimilarityStack) -> ItemData | None:
@@ -319,4 +322,5 @@ def data_of(stack: DissimilarityStack) -> ItemData | None:
         next((data.links for data in stated if data.links is not None), None),
         None not in found and all(data.complete for data in stated),
         {name: links for data in stated for name, links in data.graphs.items()},
+        {name: table for data in stated for name, table in data.memberships.items()},
     )

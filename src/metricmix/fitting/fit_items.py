@@ -83,7 +83,7 @@ def fit_plan(
                 distances, items = nearest_others(learned.lengths, None, known.items)
                 nearest = items[:, 0], distances[:, 0]
                 probabilities = held_out_answers(learned, comparison, settings.seed)
-        shares = known_shares(gathered.sources)
+        shares = known_shares(gathered.sources, model.weights_)
         if not task.is_numeric:
             probabilities = lowered(probabilities, shares)
         findings = diagnose(learned, answers=probabilities)

@@ -123,6 +123,7 @@ class NewEdgesReport:
     """Edges of new items: those used, those dropped and why, new items without an edge.
 
     `n_unknown` edges have an unknown id, such as `unknown`; `n_others` are of no new item.
+    `given` is False for a graph of the fit without edges of new items.
     """
 
     name: str
@@ -131,6 +132,7 @@ class NewEdgesReport:
     n_others: int
     unknown: tuple[str, ...]
     n_without: int
+    given: bool = True
 
     @classmethod
     def of(
@@ -160,11 +162,12 @@ class NewEdgesReport:
 
     @property
     def isolated(self) -> str:
-        """How many new items have no edge; "" if all have."""
+        """How many new items have no edge, or that none were given; "" if all have one."""
         alone = self.n_without
+        if not self.given:
+            return f"{self.name}: no edges given for new items, counted as unknown (pass --edges)"
         have, are = ("s have", "are") if alone != 1 else (" has", "is")
-        why = "" if self.n_edges else " (pass --edges)"
-        text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others{why}"
+        text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others"
         return text if alone else ""
 
 
@@ -235,7 +238,7 @@ def attach_relations(
         graphs[file] = edges
         reports.append(report)
     reports += [
-        NewEdgesReport(names[file], 0, 0, 0, (), len(items.ids))
+        NewEdgesReport(names[file], 0, 0, 0, (), len(items.ids), given=False)
         for file in names
         if file not in graphs
     ]

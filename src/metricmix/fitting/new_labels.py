@@ -53,7 +53,7 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
     stack = metric.whole.stack
     sources = tuple(source.relabel(known) for source in kept.sources)
     kept = replace(kept, sources=sources)
-    shares = known_shares(sources, new)
+    shares = known_shares(sources, model.weights_, new)
     if stack.edges is not None:
         joined = metric.join(new_item_edges(kept, new))
         yield from labelled_new_items(model, new.items.ids, joined, shares)
@@ -86,7 +86,7 @@ def remarks_on_new(
     yield from cells[:most]
     if len(cells) > most:
         yield f"and {len(cells) - most:,} more such cells"
-    shares = known_shares(kept.sources, new)
+    shares = known_shares(kept.sources, model.weights_, new)
     yield from little_data(new.items.ids, shares, numbers=model.is_numeric)
     if unneeded:
         are, them = ("s are", "them") if len(unneeded) > 1 else (" is", "it")

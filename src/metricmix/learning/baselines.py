@@ -11,16 +11,19 @@ kind                   learns from the labels of the training items
                        the links between items; without links, of the ten nearest rows. Of
                        several graphs, or all of them together, the one that is right most often
                        on parts of the training labels
+``forest``             a random forest on the table beside columns computed from the links and
+                       memberships (:mod:`metricmix.learning.forest_baseline`)
 ``most-frequent``      the most frequent class of all labels
 =====================  ===========================================================================
 
 For numeric targets: ``ridge``, ridge regression, and ``neighbours``, the mean of the 10 nearest
-rows, both on standardised columns; ``mean``, the mean target of the training items.
+rows, both on standardised columns; ``forest``, as above; ``mean``, the mean target of the training
+items.
 
 The table is the attributes as numbers, divided by the root mean square distance of a row from the
 mean. The penalties of logistic regression and support vectors, C, are chosen from 10, 1 and 100 on
 parts of the training labels. Where there are more than 1000 labelled items, these two and the
-nearest neighbour learn from 1000 of them, drawn at random.
+nearest neighbour learn from 1000 of them, drawn at random; the forest from 5000.
 """
 
 from __future__ import annotations
@@ -43,13 +46,14 @@ from metricmix.dissimilarity.sources import ItemData, data_of
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
+from metricmix.learning.forest_baseline import RandomForest, forest_features
 from metricmix.learning.task import Task
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["Baseline", "baselines_of", "item_data"]
 
-LEARNED_FROM = 1000
-"""Labelled items that the classifiers on a table learn from, at most."""
+LEARNED_FROM, FOREST_FROM = 1000, 5000
+"""Labelled items that the classifiers on a table learn from at most, and the forest."""
 PENALTIES = (10.0, 1.0, 100.0)
 """Inverse strengths C to choose from; among equally good ones, the first."""
 INNER, SPLIT_ONCE_FROM = 3, 300
@@ -92,7 +96,7 @@ def item_data(
         If the table does not have a row per item.
     """
     own = own or data_of(stack) or ItemData()
-    table, links, graphs = own.table, own.links, own.graphs
+    table, links, graphs, memberships = own.table, own.links, own.graphs, own.memberships
     n = stack.n_items
     if features is not None:
         try:
@@ -110,8 +114,8 @@ def item_data(
             table = table[rows]
     if graph is not None:
         nodes = stack.items.tolist() if stack.has_items else n
-        links, graphs = strengths_of(as_graph(graph, nodes=nodes)), {}
-    return ItemData(table, links, own.complete and features is None, graphs)
+        links, graphs, memberships = strengths_of(as_graph(graph, nodes=nodes)), {}, {}
+    return ItemData(table, links, own.complete and features is None, graphs, memberships)
 
 
 def baselines_of(data: ItemData, task: Task, known: Known) -> tuple[list[Baseline], list[str]]:
@@ -125,28 +129,45 @@ def baselines_of(data: ItemData, task: Task, known: Known) -> tuple[list[Baselin
     known : Known
     """
     if task.is_numeric:
-        return baselines_of_numbers(data, task, known.items)
-    found, remarks = baselines_of_classes(data, known.items, task.n_classes)
-    most_frequent = int(known.sizes.argmax())
-    floor = Baseline(
-        "most-frequent", task.floor, lambda train, y, test: np.full(len(test), most_frequent)
-    )
+        found, remarks = baselines_of_numbers(data, known.items)
+        floor = Baseline("mean", task.floor, lambda train, y, test: np.full(len(test), y.mean()))
+    else:
+        found, remarks = baselines_of_classes(data, known.items, task.n_classes)
+        most_frequent = int(known.sizes.argmax())
+        floor = Baseline(
+            "most-frequent", task.floor, lambda train, y, test: np.full(len(test), most_frequent)
+        )
+    features = forest_features(data)
+    if features is not None:
+        chosen = drawn(len(known.items), FOREST_FROM)
+        if not chosen.all():
+            remarks.append(
+                f"the random forest learns from {FOREST_FROM} of the {len(chosen)} {task.noun}"
+            )
+        forest = RandomForest(features[known.items], chosen, numeric=task.is_numeric)
+        parts = ["table"] * (data.table is not None) + ["links"] * (data.links is not None)
+        name = f"random forest on the {' and '.join(parts)}"
+        found.append(Baseline("forest", name, forest.predict))
     return [*found, floor], remarks
 
 
-def baselines_of_numbers(
-    data: ItemData, task: Task, items: Indices
-) -> tuple[list[Baseline], list[str]]:
+def drawn(n: int, most: int) -> AnyArray:
+    """Return which of n labelled items are learned from: all, or as many as allowed, at random."""
+    chosen = np.ones(n, dtype=bool)
+    chosen[np.random.default_rng(0).permutation(n)[most:]] = False
+    return chosen
+
+
+def baselines_of_numbers(data: ItemData, items: Indices) -> tuple[list[Baseline], list[str]]:
     """Return ridge regression and nearest rows, if there is a table without missing values."""
-    floor = Baseline("mean", task.floor, lambda train, y, test: np.full(len(test), y.mean()))
     table = data.table
     largest = 1 << 24  # numbers of a table up to which ridge regression is compared
     if table is None or table.shape[0] * table.shape[1] > largest:
-        return [floor], ["no table to compare with ridge regression on"]
+        return [], ["no table to compare with ridge regression on"]
     part = table[items]
     rows = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
     if not np.isfinite(rows).all():
-        return [floor], ["ridge regression was not compared: the table has missing values"]
+        return [], ["ridge regression was not compared: the table has missing values"]
 
     def ridge(train: Indices, y: AnyArray, test: Indices) -> AnyArray:
         from sklearn.linear_model import RidgeCV
@@ -162,7 +183,7 @@ def baselines_of_numbers(
         Baseline("ridge", "ridge regression", ridge),
         Baseline("neighbours", "10 nearest rows", neighbours),
     ]
-    return [*found, floor], []
+    return found, []
 
 
 def standardised(model: Any, rows: Floats, train: Indices, y: AnyArray, test: Indices) -> AnyArray:
@@ -181,10 +202,8 @@ def baselines_of_classes(
     found: list[Baseline] = []
     remarks = []
     if data.table is not None:
-        learned_from = np.ones(len(labelled), dtype=bool)
-        if len(labelled) > LEARNED_FROM:
-            order = np.random.default_rng(0).permutation(len(labelled))
-            learned_from[order[LEARNED_FROM:]] = False
+        learned_from = drawn(len(labelled), LEARNED_FROM)
+        if not learned_from.all():
             remarks.append(
                 f"1-NN, logistic regression and support vectors learn from {LEARNED_FROM} of the "
                 f"{len(labelled)} labels"

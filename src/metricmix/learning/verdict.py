@@ -158,6 +158,8 @@ class PairedDifference:
             held_out += f", of which {100 * self.possible:.1f} % can be right at most,"
         if kind in ("best-single", *FLOORS):
             name = f"the {name}"
+        elif kind == "forest":
+            name = f"a {name}"
         if kind == "best-single" and self.source:
             name += f" ({self.source!r} in most folds)"
         poor = POOR.format(noun=task.noun)
@@ -180,7 +182,7 @@ class PairedDifference:
             way = " higher" if self.gain > 1e-9 else " lower" if self.gain < -1e-9 else ""
             simpler, do = TIE_ADVICE.get(kind, OTHER_TIE_ADVICE)
             do = "label more items to be sure of the gain" if way == " higher" else do
-            advice = f"{simpler.format(name=self.rival.name)}: {do}"
+            advice = f"{simpler.format(name=name)}: {do}"
             if kind in FLOORS:
                 advice = poor
         return (

@@ -15,6 +15,7 @@ from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
 from metricmix.app.pipeline.fit_run import check_output_folder
+from metricmix.dissimilarity.item_sources import known_shares, lowered
 from metricmix.fitting.fit_items import held_out_answers
 from metricmix.fitting.plan import label_remarks
 from metricmix.learning.rules import as_rule
@@ -84,7 +85,8 @@ def test_predictions(fitted) -> None:
     items = {row["id"]: row for row in table(folder.parent / "items.csv")}
     assert [row["id"] for row in rows] == list(items)
     labelled = [k for k, row in enumerate(rows) if row["given"] == "yes"]
-    members = held_out_answers(model.learned_, outcome.comparison)
+    shares = known_shares(outcome.gathered.sources, model.weights_)
+    members = lowered(held_out_answers(model.learned_, outcome.comparison), shares)
     assert len(labelled) == 24
     for k, row in enumerate(rows):
         assert (row["given"] == "yes") == (items[row["id"]]["kind"] != "")

@@ -73,7 +73,7 @@ def test_the_folder(town: Path, fitted: Any) -> None:
     assert record["target"]["n_known"] == record["labelled"] == 40
     assert record["accuracy"] is None
     kinds = [method["kind"] for method in record["r2"]["methods"] if method["kind"] != "single"]
-    assert kinds == ["learned", "equal", "best-single", "ridge", "neighbours", "mean"]
+    assert kinds == ["learned", "equal", "best-single", "ridge", "neighbours", "forest", "mean"]
     learned, mean = (record["r2"]["methods"][k] for k in (0, -1))
     assert learned["mean"] > 0.5 > mean["mean"]
     assert learned["mean_absolute_error"] < mean["mean_absolute_error"]
@@ -118,7 +118,8 @@ def test_commands(town: Path, fitted: Any) -> None:
     out = str(town / "quick")
     options = ("--bootstrap", "0", "--folds", "3", "--no-report", "-o", out)
     told = run("fit", houses, "--label", "price", "--kind", "price=number", *options)
-    assert "ridge regression   R²" in told
+    assert re.search("ridge regression +R²", told)
+    assert re.search("random forest on the table +R²", told)
     assert "  alone R² " in told
     told = run("predict", out, str(town / "new.csv"))
     assert "mean absolute error" in told

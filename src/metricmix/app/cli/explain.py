@@ -61,8 +61,8 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
     MODEL is a folder that metricmix fit wrote, or a saved classifier. The length of an edge is
     a sum of contributions of the sources; a negative weight makes it shorter. "link" is a constant
     length that every edge has. Each edge is also described in words, from the cells and links of
-    its items, the most important reasons first. With A alone: why A has its label and not another,
-    and how the weight of a source would have to change for another label.
+    its items: what both have first, predictions of models last. With A alone: why A has its label
+    and not another, and how the weight of a source would have to change for another label.
 
     Exit code 0: explained; 2: MODEL cannot be opened, or has no such item.
     """

@@ -86,8 +86,9 @@ def predict(
 
     Confidence is the probability of the label by the rule. All items get a label; none is withheld
     below a threshold. If less than half of the cells and links that the sources need are known for
-    an item, its confidence is lowered in proportion, down to 1 / number of classes if none is
-    known, and the item is named on standard error.
+    an item (sources count by their weights), its confidence is lowered in proportion, down to
+    1 / number of classes if none is known, and the item is named on standard error. So are graphs
+    of the fit for which no --edges were given: they are unknown for all new items.
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """

@@ -210,7 +210,7 @@ class RunFolder:
         kept = self.readable_inputs()
         if kept is not None:
             k = self.item_ids.index(str(item))
-            share = known_shares(kept.sources)[k : k + 1]
+            share = known_shares(kept.sources, self.model.weights_)[k : k + 1]
             numbers = isinstance(self.model, MetricMixtureRegressor)
             yield from little_data([str(item)], share, numbers=numbers)
 

@@ -1,0 +1,65 @@
+"""How sure labels of new items are where relations of the fit are unknown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import metricmix as mm
+from metricmix.dissimilarity.item_sources import known_shares, shares_by_source
+from metricmix.dissimilarity.plan import plan_sources
+from metricmix.items.in_memory import as_items
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+N = 80
+PLACE = np.arange(N) % 4
+IDS = np.array([f"c{k}" for k in range(N)])
+
+
+@pytest.fixture(scope="module")
+def countries() -> tuple[mm.FitResult, pd.DataFrame, dict[str, pd.DataFrame]]:
+    """A table that says little, and relations that tell the continent; the last 8 are new."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(N, 4)), IDS, ["area", "people", "height", "rain"])
+    table["continent"] = np.where(np.arange(N) % 3 > 0, np.array([*"ABCD"])[PLACE], "")
+    steps = np.array([(k, (k + s) % N) for k in range(N) for s in (4, 8)])
+    edges = {
+        "borders": pd.DataFrame(IDS[steps], columns=["source", "target"]),
+        "languages": pd.DataFrame({"country": IDS, "language": [f"l{p}" for p in PLACE]}),
+    }
+    old = {name: rows[~rows.isin(IDS[-8:]).any(axis=1)] for name, rows in edges.items()}
+    new = {name: rows[rows.isin(IDS[-8:]).any(axis=1)] for name, rows in edges.items()}
+    fitted = mm.fit(table.iloc[:-8], label="continent", edges=old, evaluate=False)
+    return fitted, table.iloc[-8:].drop(columns="continent"), new
+
+
+def test_relations_that_are_not_given_lower_the_confidence(countries) -> None:
+    """Four of the six inputs are known, but the weight lies on the other two."""
+    fitted, rows, edges = countries
+    with_edges, without = fitted.predict(rows, edges=edges), fitted.predict(rows)
+    assert (with_edges["confidence"] > 0.8).all()
+    assert (without["confidence"] < 0.5).all()
+    told = "; ".join(without.attrs["remarks"])
+    for name in ("borders", "languages"):
+        assert f"{name}: no edges given for new items, counted as unknown (pass edges=)" in told
+    assert "and 5 more items: lower confidence" in told
+    some = fitted.predict(rows, edges={"languages": edges["languages"]}).attrs["remarks"]
+    assert [line.split(":")[0] for line in some if "no edges given" in line] == ["borders"]
+    assert not [line for line in with_edges.attrs["remarks"] if "no edges given" in line]
+
+
+def test_shares_count_by_weight() -> None:
+    rows = pd.DataFrame({"x": [1.0, 2.0, np.nan, 4.0], "y": [3.0, 1.0, np.nan, 2.0]}, [*"abcd"])
+    links = pd.DataFrame({"source": ["a", "c"], "target": ["b", "b"]})
+    found = plan_sources(as_items(rows, edges={"links": links})).build()
+    shares = shares_by_source(found.sources)
+    for source, share in zip(found.sources, shares, strict=True):
+        linked, cells = np.array([1, 1, 1, 0]), np.array([1, 1, 0, 1])
+        parts = [linked] * (source.links is not None) + [cells] * bool(source.column_names)
+        assert share.tolist() == np.mean(parts, axis=0).tolist()
+    weights = np.linspace(-1.0, 2.0, len(shares))
+    expected = np.average(shares, axis=0, weights=np.abs(weights))
+    assert known_shares(found.sources, weights) == pytest.approx(expected)
+    assert known_shares(found.sources, 0 * weights) == pytest.approx(shares.mean(axis=0))
