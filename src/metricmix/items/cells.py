@@ -6,25 +6,36 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
+
+from metricmix.typing import Floats
 
 __all__ = [
     "SPREADSHEET_ERRORS",
     "did_you_mean",
     "is_known",
     "is_missing",
+    "is_plainly_numeric",
     "is_text",
     "parse_cell",
     "parse_number",
+    "plain_numbers",
     "quoted",
     "shorten",
     "stem_of",
+    "unknown_cells",
 ]
 
 MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
 """Columns of numbers from which on they may be counts, as of words, and the share of zeros."""
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
+CODES_INSIDE = re.compile(r"\x000\d+\x00")
+LONGEST = 40
+"""Characters of a cell that may be a number or a date."""
+LONGEST_MISSING = max(map(len, MISSING))
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
@@ -39,12 +50,62 @@ NUMBERS = {
 
 def is_missing(cell: str) -> bool:
     """Return whether a cell is empty, or stands for a missing value: NA, NaN, null, ?, -."""
-    return cell.strip().lower() in MISSING
+    cell = cell.strip()
+    return len(cell) <= LONGEST_MISSING and cell.lower() in MISSING
 
 
 def is_known(cell: str) -> bool:
     """Return whether a cell has a value."""
     return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
+
+
+def unknown_cells(cells: Iterable[str]) -> set[str]:
+    """Return the different cells that have no value.
+
+    >>> unknown_cells(["3", "NA", "NA"])
+    {'NA'}
+    """
+    return {cell for cell in set(cells) if not is_known(cell)}
+
+
+def plain_numbers(cells: Sequence[str]) -> Floats | None:
+    """Return cells as numbers, NaN where missing; None unless all others are written plainly.
+
+    Plain numbers have a decimal point, no thousands separators and no unit. A column of a million
+    takes about 0.2 s.
+
+    >>> plain_numbers(["1.5", "NA", "2e3"]), plain_numbers(["1.5", "2 kg"])
+    (array([1.5e+00,     nan, 2.0e+03]), None)
+    """
+    if "_" in "".join(cells):  # Python would read 10_000 as a number
+        return None
+    try:
+        return np.array([cell or "nan" for cell in cells], dtype=np.float64)
+    except ValueError:
+        unknown = unknown_cells(cells)
+    if not unknown - {""}:
+        return None
+    try:
+        return np.array(["nan" if cell in unknown else cell for cell in cells], dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def is_plainly_numeric(cells: Sequence[str], decimal_commas: bool) -> bool:
+    """Return whether plain numbers can only be numbers: not codes, and not read otherwise.
+
+    They differ, none has zeros in front, and where 1.234 could be a thousand, one has no such form.
+    """
+    text = "\0".join(["", *cells, ""])
+    if cells.count(cells[0]) == len(cells) or CODES_INSIDE.search(text):
+        return False
+    if max(map(len, cells)) > LONGEST:
+        return False
+    return (
+        not decimal_commas
+        or "." not in text
+        or any("." in cell and not NUMBERS[","].fullmatch(cell) for cell in cells)
+    )
 
 
 def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
