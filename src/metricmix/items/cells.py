@@ -38,6 +38,8 @@ LONGEST = 40
 LONGEST_MISSING = max(map(len, MISSING))
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 
+LONGEST_UNKNOWN = max(map(len, MISSING | SPREADSHEET_ERRORS))
+
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 NUMBERS = {
     ".": re.compile(
@@ -65,7 +67,12 @@ def unknown_cells(cells: Iterable[str]) -> set[str]:
     >>> unknown_cells(["3", "NA", "NA"])
     {'NA'}
     """
-    return {cell for cell in set(cells) if not is_known(cell)}
+    doubtful = (
+        cell
+        for cell in set(cells)
+        if len(cell) <= LONGEST_UNKNOWN or cell[0].isspace() or cell[-1].isspace()
+    )
+    return {cell for cell in doubtful if not is_known(cell)}
 
 
 def plain_numbers(cells: Sequence[str]) -> Floats | None:

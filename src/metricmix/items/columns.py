@@ -22,6 +22,7 @@ from metricmix.items.cells import (
     is_known,
     is_missing,
     is_plainly_numeric,
+    unknown_cells,
 )
 from metricmix.items.items import Items
 from metricmix.items.number_formats import (
@@ -264,7 +265,9 @@ def infer_kind(
         ("date", date_reading(counts)),
     ):
         if reading is not None:
-            n_read = sum(counts[c] for c in counts if reading.format.parse(c) is not None)
+            n_read = reading.n_read
+            if n_read is None:
+                n_read = sum(counts[c] for c in counts if reading.format.parse(c) is not None)
             if kind == "number" and any(CODE.fullmatch(cell) for cell in counts):
                 why = f"{distinct} different values, some with zeros in front: codes"
                 return "category", why, None
@@ -321,7 +324,7 @@ def numbers_of(items: Items, column: Column) -> Floats:
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = items.plain_numbers(column.name) if column.format == CellFormat() else None
     if values is None:
-        parsed = {cell: column.format.parse(cell) for cell in set(cells) if is_known(cell)}
+        parsed = {cell: column.format.parse(cell) for cell in set(cells) - unknown_cells(cells)}
         found = map(parsed.get, cells)
         values = np.array([np.nan if value is None else value for value in found])
     return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)

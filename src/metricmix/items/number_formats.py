@@ -42,8 +42,10 @@ QUANTITY = re.compile(
     r"(?P<space>\s?)(?P<after>(?:sq\.?|[km])\s(?:ft|m|in|[€$£])|[^\W\d_][^\s\d]{0,14}[23]?|[%‰°€$£¥₹µ][^\s\d]{0,8})?"
 )
 """A number with a unit: a currency before it, or a word or sign behind it."""
-MAYBE_QUANTITY = re.compile(rf"[-+.,\s\d\u2212]|{CURRENCY}|inf|nan", re.IGNORECASE)
-"""How all cells begin that can be numbers or quantities."""
+MAYBE_QUANTITY = re.compile(
+    rf"(?!\d{{4}}-\d\d-\d\d)[-+.,\s\d\u2212]|{CURRENCY}|inf|nan", re.IGNORECASE
+)
+"""How all cells begin that can be numbers or quantities: not as dates do."""
 UNITS = frozenset(
     "mm cm m km in inch ft yd mi mg g kg t lb lbs oz ml cl dl l ms s sec min h hr hrs day days yr "  # noqa: SIM905
     "yrs w kw mw gw kwh mwh hz khz mhz ghz kb mb gb tb px pt kv ma mah pa kpa hpa mpa bar ppm mph "
@@ -129,13 +131,14 @@ class Reading:
 
     `notes` say what it is, if that is not plain; `question` names the other format that all cells
     follow as well, in the words of ``--kind``, and an example. `units` says how many cells have a
-    unit, if others have none.
+    unit, if others have none. `n_read` cells follow the format; None if they were not counted.
     """
 
     format: CellFormat
     notes: tuple[str, ...] = ()
     question: tuple[str, str] | None = None
     units: str = ""
+    n_read: int | None = None
 
 
 def is_nearly_all(read: int, total: int, least: float | None = None) -> bool:
@@ -217,7 +220,7 @@ def number_reading(
         notes.append("thousands separators removed")
     if unit:
         notes.append("percent signs removed" if unit == "%" else f"unit {unit} removed")
-    return Reading(formats[best], tuple(notes), question, units)
+    return Reading(formats[best], tuple(notes), question, units, n_read[best])
 
 
 def n_maybe(cells: Mapping[str, int]) -> int:
@@ -393,7 +396,7 @@ def date_reading(
         if any("/" in cell for cell in differ):
             best, question = "mdy", (ORDERS["dmy"], differ[0])
     notes = () if best == "ymd" else (ORDERS[best],)
-    return Reading(CellFormat(order=best), notes, question)
+    return Reading(CellFormat(order=best), notes, question, n_read=n_read[best])
 
 
 def parse_date(cell: str, order: str = "ymd") -> float | None:
