@@ -24,6 +24,7 @@ __all__ = [
     "parse_number",
     "plain_numbers",
     "quoted",
+    "safe_cell",
     "shorten",
     "stem_of",
     "unknown_cells",
@@ -38,6 +39,8 @@ LONGEST = 40
 LONGEST_MISSING = max(map(len, MISSING))
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that spreadsheets take for formulas."""
 LONGEST_UNKNOWN = max(map(len, MISSING | SPREADSHEET_ERRORS))
 
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
@@ -166,6 +169,15 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     "'a', 'b', 'c'"
     """
     return ", ".join(map(repr, names[:most]))
+
+
+def safe_cell(text: str) -> str:
+    """Return a cell that spreadsheets do not take for a formula: with an apostrophe before it.
+
+    >>> safe_cell("=1+1"), safe_cell("-2.5"), safe_cell("tea")
+    ("'=1+1", '-2.5', 'tea')
+    """
+    return f"'{text}" if text.startswith(FORMULA) and parse_number(text) is None else text
 
 
 def did_you_mean(names: Sequence[str], got: str, most: int = 10) -> str:

@@ -20,7 +20,7 @@ from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files,
 from metricmix.app.pipeline.fit_run import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.fitting.fit_items import held_out_answers
-from metricmix.fitting.new_items import new_columns
+from metricmix.fitting.new_labels import new_columns
 
 pytestmark = pytest.mark.default_sources
 

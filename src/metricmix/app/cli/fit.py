@@ -25,6 +25,7 @@ from metricmix.app.cli.common import (
     progress_bar,
     quiet_option,
     report_errors,
+    safe_csv_option,
 )
 from metricmix.app.cli.fit_output import print_outcome, print_plan, simpler_options
 from metricmix.registry import declared
@@ -40,7 +41,7 @@ OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learni
 STEPS = {
     "sources": "computing the sources",
     "learning": "learning the weights",
-    "intervals": "intervals of the weights",
+    "intervals": "bootstrap: intervals of the weights",
     "accuracy": "accuracy on held-out labels",
     "metric": "all shortest paths",
     "nearest": "nearest labelled items",
@@ -259,6 +260,7 @@ def nearest_items(
     "uses --edges-per-item 10 then.",
 )
 @cluster_options
+@safe_csv_option
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
