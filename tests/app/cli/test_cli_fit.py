@@ -859,3 +859,18 @@ def test_intervals_that_take_most_of_the_time_are_reported(monkeypatch, capsys) 
         fit_output.print_outcome(outcome, Path("out"), seconds)
         line = "intervals of the weights took 80 of 121 s; --bootstrap 0 skips them"
         assert (line in capsys.readouterr().out) is said
+
+
+def test_reading_reports_its_progress(folder, monkeypatch) -> None:
+    from metricmix.app import pipeline
+
+    plan_files = pipeline.plan_files
+
+    def slow(settings):
+        time.sleep(0.5)
+        return plan_files(settings)
+
+    monkeypatch.setattr(pipeline, "plan_files", slow)
+    monkeypatch.setattr("metricmix.app.cli.common.SECONDS_A_LINE", 0.1)
+    result = run("fit", "things.csv", "--label", "kind", "--dry-run")
+    assert "0 s: reading and joining the files (0%)" in result.stderr

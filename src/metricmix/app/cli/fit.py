@@ -39,6 +39,7 @@ __all__ = ["fit"]
 
 OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
 STEPS = {
+    "reading": "reading and joining the files",
     "sources": "computing the sources",
     "learning": "learning the weights",
     "intervals": "bootstrap: intervals of the weights",
@@ -311,7 +312,8 @@ def fit(
         if write_config is not None and write_config.exists() and not force:
             raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
         folder = None if dry_run else held.enter_context(confirmed_folder(out, force))
-        with report_errors():
+        with report_errors(), progress_bar(STEPS, quiet=quiet) as show:
+            show("reading", 0.0)
             plan = plan_files(settings)
             storage = settings.storage(plan)
         if write_config is not None:
