@@ -172,3 +172,28 @@ def test_equal_rows_of_the_fit_stay_apart() -> None:
     assert np.array_equal(D[40:43, :40][:, [5, 6]], D[:3, [5, 6]])
     assert D[40, 0] == pytest.approx(np.log(2), rel=1e-6)
     assert np.array_equal(model.transform(table[40:]), D[:3])  # of equal rows, the first
+
+
+def test_a_new_item_may_be_a_shortcut() -> None:
+    """Attached to a source that is no metric, it violates d(i, j) <= d(i, x) + d(x, j)."""
+    rng = np.random.default_rng(0)
+    D = np.triu(rng.uniform(4, 9, (30, 30)), 1)
+    metric = mm.Metric(D + D.T)
+    rows = np.stack([np.full(30, 1.0), np.full(30, 9.0), (D + D.T)[3]])
+    joined = metric.join(rows)
+    d, new = metric.to_array(), joined.distances()
+    expected = [max(0.0, (d - np.add.outer(row, row)).max()) for row in new]
+    assert joined.largest_violations() == pytest.approx(expected)
+    assert expected[0] > 3.6
+    assert expected[1:] == [0.0, 0.0]
+    assert not joined.is_metric()
+    assert metric.join(rows[1:]).is_metric()
+    for row, violation in zip(new, expected, strict=True):
+        both = np.block([[d, row[:, None]], [row[None], np.zeros((1, 1))]])
+        assert mm.metric_violations(both).triangle == pytest.approx(violation, abs=1e-12)
+
+
+def test_violations_of_new_items_need_distances_both_ways() -> None:
+    metric = mm.Metric(np.array([[0.0, 1.0], [2.0, 0.0]]), directed=True)
+    with pytest.raises(mm.InputError, match="directed"):
+        metric.join([[1.0, 1.0]]).largest_violations()

@@ -7,7 +7,8 @@ import pytest
 
 from metricmix import InputError, TableFileError
 from metricmix.app.ingest import encode, infer_columns, read_items
-from metricmix.items.columns import unreadable_cells
+from metricmix.items.cells import is_known, plain_numbers
+from metricmix.items.columns import infer_kind, numbers_of, unreadable_cells
 
 TABLE = """id,size,colour,note,code,same,nothing
 a,1,red,a small red thing,A1,s,
@@ -321,3 +322,34 @@ def test_new_items_have_the_scale_of_the_fit(write) -> None:
     found = dense(encoding.features)[:, 0]
     expected = [found[3], -found[4], 0]  # both far values are cut off
     np.testing.assert_allclose(dense(encoding.transform(new))[:, 0], expected)
+
+
+@pytest.mark.parametrize("commas", [False, True])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1", "2.5", "-3e2"],
+        ["1.234", "5.678"],
+        ["1.234", "950", "2.5"],
+        ["01", "02", "10"],
+        ["7", "7"],
+        ["1" * 50, "2"],
+        ["0", "10", "0.5"],
+        ["inf", "1", "2", "3"],
+    ],
+)
+def test_plain_numbers_have_the_kind_that_parsing_every_cell_gives(cells, commas) -> None:
+    assert plain_numbers(cells) is not None
+    found, slow = infer_kind(cells, commas, plain=True), infer_kind(cells, commas)
+    assert found[:2] == slow[:2]
+    assert (found[2] and found[2].format) == (slow[2] and slow[2].format)
+
+
+def test_known_cells_of_plain_numbers(write) -> None:
+    cells = ["1", "NA", "", "nan", "+nan", "-", "2.5", "#REF!"]
+    lines = [f"i{k},{cell}" for k, cell in enumerate(cells)]
+    table = read_items(write("items.csv", "\n".join(["id,x", *lines, ""])))
+    assert table.known("x").tolist() == [is_known(cell) for cell in cells]
+    numbers = numbers_of(table, infer_columns(table)[0])
+    assert numbers[[0, 6]].tolist() == [1.0, 2.5]
+    assert np.isnan(np.delete(numbers, [0, 6])).all()

@@ -89,7 +89,7 @@ def test_where_all_are_violated_no_item_explains_it(n):
 def test_greedy_cover(seed):
     d = random_matrix(seed, 17)
     found = [(one.item, one.triangles, one.remaining) for one in violation_counts(d, top=17)]
-    assert found == greedy_cover(broken_triangles(d), 17)
+    assert found == greedy_cover(broken_triangles(d), 17, [item for item, *_ in found])
     assert found[-1][2] == 0
 
 
@@ -97,7 +97,7 @@ def test_unknown_entries_violate_nothing():
     d = random_matrix(3, 15)
     d[2, 5] = d[5, 2] = d[7, 8] = d[8, 7] = np.nan
     found = [(one.item, one.triangles, one.remaining) for one in violation_counts(d, top=15)]
-    assert found == greedy_cover(broken_triangles(d), 15)
+    assert found == greedy_cover(broken_triangles(d), 15, [item for item, *_ in found])
 
 
 def test_a_metric_has_no_violations_and_threads_change_nothing():
@@ -177,3 +177,24 @@ def test_refused(function):
 def test_what_is_no_matrix(D, message):
     with pytest.raises(InputError, match=message):
         violation_counts(D)
+
+
+@pytest.mark.parametrize("factor", [1.6, 3.0, 0.4])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_wrong_row_comes_before_innocent_items(seed: int, factor: float) -> None:
+    """Also if an item of lower number is in as many violated triangles."""
+    rng = np.random.default_rng(seed)
+    P = rng.normal(size=(9, 3))
+    D = np.linalg.norm(P[:, None] - P, axis=-1)
+    D[8] *= factor
+    D[:, 8] *= factor
+    counts = violation_counts(D)
+    if counts and counts[0].triangles > 1:
+        assert counts[0].item == 8
+
+
+def test_the_ends_of_a_long_side_come_before_the_item_opposite() -> None:
+    D = np.array([[0, 2, 2, 3], [2, 0, 5, 3], [2, 5, 0, 3], [3, 3, 3, 0.0]])
+    (only,) = violation_counts(D)
+    assert only.item in (1, 2)
+    assert only.remaining == 0

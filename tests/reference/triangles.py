@@ -17,12 +17,16 @@ def broken_triangles(d, tolerance=0.0):
     return found
 
 
-def greedy_cover(triangles, n):
-    """Return (item, its triangles, those left), the item with the most first."""
+def greedy_cover(triangles, n, order):
+    """Return (item, its triangles, those left), the item with the most first.
+
+    Of items with equally many, the next one of `order` comes first if it is among them.
+    """
     ranked = []
     while triangles:
         counts = [sum(item in t for t in triangles) for item in range(n)]
-        item = counts.index(max(counts))
+        item = order[len(ranked)] if len(ranked) < len(order) else 0
+        item = item if counts[item] == max(counts) else counts.index(max(counts))
         triangles = [t for t in triangles if item not in t]
         ranked.append((item, max(counts), len(triangles)))
     return ranked

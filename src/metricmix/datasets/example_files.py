@@ -116,8 +116,8 @@ class ExampleFiles:
 CITATIONS = ExampleFiles(
     name="citations",
     about=(
-        "600 papers on five topics: title, abstract, year and venue in one file, citations in "
-        "another, and a topic for one paper in ten. Which topics do the others have?"
+        "600 generated papers on five topics: title, abstract, year and venue in one file, "
+        "citations in another, and a topic for one paper in ten. Which topics do the others have?"
     ),
     files={
         "papers.csv": "id, title, abstract, year, venue; topic of 60 papers",
@@ -207,8 +207,8 @@ KARATE = ExampleFiles(
 GESTURES = ExampleFiles(
     name="gestures",
     about=(
-        "200 gestures of five kinds, compared by dynamic time warping, which is not a metric and "
-        "ignores speed, and a table that contains the speed."
+        "200 generated gestures of five kinds, compared by dynamic time warping, which is not a "
+        "metric and ignores speed, and a table that contains the speed."
     ),
     files={
         "gestures.csv": "id, gesture (of 40), length in samples, speed, hand",
@@ -227,8 +227,9 @@ GESTURES = ExampleFiles(
 ROADS = ExampleFiles(
     name="roads",
     about=(
-        "300 road junctions of a town and travel times between them, with one-way streets, a river "
-        "and a ring road. For 48 junctions the depot that is reached first is known, one of four."
+        "300 road junctions of a generated town and travel times between them, with one-way "
+        "streets, a river and a ring road. For 48 junctions the depot that is reached first is "
+        "known, one of four."
     ),
     files={
         "junctions.csv": "id, east, north, height, kind of road; depot (of 48 junctions)",
@@ -259,7 +260,8 @@ def load_example(name: str = "citations") -> dict[str, pd.DataFrame]:
     Parameters
     ----------
     name : {"citations", "articles", "digits", "diabetes", "karate", "gestures", "roads"}
-        Generated or packaged data, always the same; ``metricmix example`` writes them as files.
+        "citations" (papers, their texts and citations), "gestures" and "roads" are generated, the
+        others real. Always the same; ``metricmix example`` writes them as files.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableS
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.columns import CUT, NUMERIC, Column, centre_and_spread, is_block
-from metricmix.items.encoding import filled_numbers
+from metricmix.items.encoding import Encoding, filled_numbers
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
@@ -38,7 +38,12 @@ class ColumnSource(TableSource):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         self.columns, self.metric = spec.select_columns(data.columns), spec.metric
-        self.encoding = data.encoding(self.columns)
+        self.data = data
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The columns as features, computed when they are first needed."""
+        return self.data.encoding(self.columns)
 
     @property
     def table(self) -> Any:
@@ -124,7 +129,12 @@ class Topics:
     """The leading singular vectors of the tf-idf of texts and counts, rows at length 1."""
 
     def __init__(self, data: SourceData, columns: Sequence[Column]) -> None:
-        self.items, self.encoding = data.items, data.encoding(columns)
+        self.items, self.data, self.columns = data.items, data, columns
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The columns as features, computed when they are first needed."""
+        return self.data.encoding(self.columns)
 
     def words(self, items: Items) -> Any:
         """Return the tf-idf of items, rows at length 1 (or 0), dense or sparse."""

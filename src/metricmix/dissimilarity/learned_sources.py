@@ -79,9 +79,15 @@ class PredictionSource(ItemSource):
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
-        self.known: Known | None = data.once(
-            "known", lambda: replace(known_of(data.items), keys=data.keys)
+        self.data = data
+
+    @cached_property
+    def known(self) -> Known | None:
+        """The labels or targets, with the keys that folds are dealt by."""
+        found: Known = self.data.once(
+            "known", lambda: replace(known_of(self.data.items), keys=self.data.keys)
         )
+        return found
 
     def relabel(self, known: Known) -> ItemSource:
         """Return the source for the labels of a fit, to which new items are compared."""

@@ -38,7 +38,7 @@ from metricmix.dissimilarity.item_sources import (
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
 from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
-from metricmix.items.encoding import counts_of
+from metricmix.items.encoding import Encoding, counts_of
 from metricmix.items.items import Items
 from metricmix.items.relation import Memberships, Relation
 from metricmix.kernels.threads import blas_threads
@@ -221,7 +221,12 @@ class GraphRows(RelationSource, TableSource):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         self.columns = spec.select_columns(data.columns)
-        self.data, self.encoding = data, data.encoding(self.columns)
+        self.data = data
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The columns as features, computed when they are first needed."""
+        return self.data.encoding(self.columns)
 
     def starting_rows(self, items: Items) -> Any:
         """Return the rows of items before they are smoothed, (n, d), dense or CSR."""

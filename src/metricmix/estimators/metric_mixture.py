@@ -133,6 +133,10 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         The path from a new item may pass through the items of the fit. An item whose row is that
         of an item of the fit is that item (the first, if there are several; but all items of the
         fit together are each itself again).
+
+        The items of the fit and a new item x together are a metric only if x is on no shorter path
+        between two of them, as where all edge lengths satisfy the triangle inequality;
+        ``model.metric_.join(rows).is_metric()`` checks it.
         """
         check_is_fitted(self)
         members, metric = self._input.members(X), self.compute_metric()

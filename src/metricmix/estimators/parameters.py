@@ -69,10 +69,11 @@ DOCUMENTATION = {
     "new_items": """\
     new_items : {"attached", "augmented"}
         How items that were not in the fit are predicted. "attached": joined to the items of the
-        fit, which stay as they are. "augmented", as in the paper, for feature tables: all sources
-        are computed anew with the item added, one item at a time. Both give the same distances from
-        a new item where sources compare two items only; they differ for sources that look at all
-        items, such as ``knn_path_length``.
+        fit, whose distances stay as they are, even if a path through the new item is shorter.
+        "augmented", as in the paper, for feature tables: all sources are computed anew with the
+        item added, one item at a time, which gives a metric of all of them. Both give the same
+        distances from a new item where sources compare two items only; they differ for sources
+        that look at all items, such as ``knn_path_length``.
 """,
     "ridge": """\
     rho : float, optional

@@ -6,26 +6,42 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
+
+from metricmix.typing import Floats
 
 __all__ = [
     "SPREADSHEET_ERRORS",
     "did_you_mean",
     "is_known",
     "is_missing",
+    "is_plainly_numeric",
     "is_text",
     "parse_cell",
     "parse_number",
+    "plain_numbers",
     "quoted",
+    "safe_cell",
     "shorten",
     "stem_of",
+    "unknown_cells",
 ]
 
 MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
 """Columns of numbers from which on they may be counts, as of words, and the share of zeros."""
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
+CODES_INSIDE = re.compile(r"\x000\d+\x00")
+LONGEST = 40
+"""Characters of a cell that may be a number or a date."""
+LONGEST_MISSING = max(map(len, MISSING))
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that spreadsheets take for formulas."""
+LONGEST_UNKNOWN = max(map(len, MISSING | SPREADSHEET_ERRORS))
 
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 NUMBERS = {
@@ -39,12 +55,67 @@ NUMBERS = {
 
 def is_missing(cell: str) -> bool:
     """Return whether a cell is empty, or stands for a missing value: NA, NaN, null, ?, -."""
-    return cell.strip().lower() in MISSING
+    cell = cell.strip()
+    return len(cell) <= LONGEST_MISSING and cell.lower() in MISSING
 
 
 def is_known(cell: str) -> bool:
     """Return whether a cell has a value."""
     return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
+
+
+def unknown_cells(cells: Iterable[str]) -> set[str]:
+    """Return the different cells that have no value.
+
+    >>> unknown_cells(["3", "NA", "NA"])
+    {'NA'}
+    """
+    doubtful = (
+        cell
+        for cell in set(cells)
+        if len(cell) <= LONGEST_UNKNOWN or cell[0].isspace() or cell[-1].isspace()
+    )
+    return {cell for cell in doubtful if not is_known(cell)}
+
+
+def plain_numbers(cells: Sequence[str]) -> Floats | None:
+    """Return cells as numbers, NaN where missing; None unless all others are written plainly.
+
+    Plain numbers have a decimal point, no thousands separators and no unit. A column of a million
+    takes about 0.2 s.
+
+    >>> plain_numbers(["1.5", "NA", "2e3"]), plain_numbers(["1.5", "2 kg"])
+    (array([1.5e+00,     nan, 2.0e+03]), None)
+    """
+    if "_" in "".join(cells):  # Python would read 10_000 as a number
+        return None
+    try:
+        return np.array([cell or "nan" for cell in cells], dtype=np.float64)
+    except ValueError:
+        unknown = unknown_cells(cells)
+    if not unknown - {""}:
+        return None
+    try:
+        return np.array(["nan" if cell in unknown else cell for cell in cells], dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def is_plainly_numeric(cells: Sequence[str], decimal_commas: bool) -> bool:
+    """Return whether plain numbers can only be numbers: not codes, and not read otherwise.
+
+    They differ, none has zeros in front, and where 1.234 could be a thousand, one has no such form.
+    """
+    text = "\0".join(["", *cells, ""])
+    if cells.count(cells[0]) == len(cells) or CODES_INSIDE.search(text):
+        return False
+    if max(map(len, cells)) > LONGEST:
+        return False
+    return (
+        not decimal_commas
+        or "." not in text
+        or any("." in cell and not NUMBERS[","].fullmatch(cell) for cell in cells)
+    )
 
 
 def parse_number(cell: str, decimal: str = ".", *, thousands: bool = True) -> float | None:
@@ -98,6 +169,15 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     "'a', 'b', 'c'"
     """
     return ", ".join(map(repr, names[:most]))
+
+
+def safe_cell(text: str) -> str:
+    """Return a cell that spreadsheets do not take for a formula: with an apostrophe before it.
+
+    >>> safe_cell("=1+1"), safe_cell("-2.5"), safe_cell("tea")
+    ("'=1+1", '-2.5', 'tea')
+    """
+    return f"'{text}" if text.startswith(FORMULA) and parse_number(text) is None else text
 
 
 def did_you_mean(names: Sequence[str], got: str, most: int = 10) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import TableFileError
-from metricmix.items.cells import is_known, parse_number
+from metricmix.items.cells import is_known, parse_number, plain_numbers, unknown_cells
 from metricmix.items.relation import Matrix, Relation
 from metricmix.state import arguments, checked_state, conforms, require, stored
 from metricmix.typing import Floats
@@ -129,6 +129,7 @@ class Items:
     numbering: str = ""
     missing: tuple[str, ...] = ()
     label_type: str = ""
+    _plain: dict[str, Floats | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -207,7 +208,8 @@ class Items:
         """Return the values of a column as texts, "" where they are missing."""
         values = self.values(column)
         if isinstance(values, tuple):
-            return tuple(cell if is_known(cell) else "" for cell in values)
+            unknown = unknown_cells(values) - {""}
+            return tuple("" if cell in unknown else cell for cell in values) if unknown else values
         return tuple("" if np.isnan(x) else f"{x:.15g}" for x in values.tolist())
 
     def known(self, column: str) -> NDArray[np.bool_]:
@@ -216,10 +218,24 @@ class Items:
         if values is None:
             return np.zeros(len(self.ids), dtype=bool)
         if isinstance(values, tuple):
-            return np.array([is_known(cell) for cell in values], dtype=bool)
+            plain = self.plain_numbers(column)
+            if plain is None:
+                unknown = unknown_cells(values)
+                return np.array([cell not in unknown for cell in values], dtype=bool)
+            mask = ~np.isnan(plain)
+            doubtful = np.flatnonzero(~mask).tolist()
+            mask[[k for k in doubtful if values[k] and is_known(values[k])]] = True  # such as +nan
+            return mask
         if hasattr(values, "indptr"):
             return np.ones(len(self.ids), dtype=bool)
         return ~np.isnan(values)
+
+    def plain_numbers(self, column: str) -> Floats | None:
+        """Return a column of texts as plain numbers, NaN where missing, or None; parsed once."""
+        if column not in self._plain:
+            cells: Any = self.values(column)
+            self._plain[column] = plain_numbers(cells)
+        return self._plain[column]
 
 
 # -- row numbers ---------------------------------------------------------------------------------

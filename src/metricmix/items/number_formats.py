@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
-from metricmix.items.cells import NUMBERS, SPACES, parse_number
+from metricmix.items.cells import LONGEST, NUMBERS, SPACES, parse_number
 from metricmix.state import require, stored
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "number_reading",
 ]
 
-LONGEST = 40
-"""Characters of a cell that may be a number or a date."""
 NEARLY_ALL = 0.9
 """Share of cells that follow a format, from which on the others look like mistakes."""
 UNIT_CELLS, UNIT_SHARE = 3, 0.05
@@ -44,6 +42,10 @@ QUANTITY = re.compile(
     r"(?P<space>\s?)(?P<after>(?:sq\.?|[km])\s(?:ft|m|in|[€$£])|[^\W\d_][^\s\d]{0,14}[23]?|[%‰°€$£¥₹µ][^\s\d]{0,8})?"
 )
 """A number with a unit: a currency before it, or a word or sign behind it."""
+MAYBE_QUANTITY = re.compile(
+    rf"(?!\d{{4}}-\d\d-\d\d)[-+.,\s\d\u2212]|{CURRENCY}|inf|nan", re.IGNORECASE
+)
+"""How all cells begin that can be numbers or quantities: not as dates do."""
 UNITS = frozenset(
     "mm cm m km in inch ft yd mi mg g kg t lb lbs oz ml cl dl l ms s sec min h hr hrs day days yr "  # noqa: SIM905
     "yrs w kw mw gw kwh mwh hz khz mhz ghz kb mb gb tb px pt kv ma mah pa kpa hpa mpa bar ppm mph "
@@ -129,13 +131,14 @@ class Reading:
 
     `notes` say what it is, if that is not plain; `question` names the other format that all cells
     follow as well, in the words of ``--kind``, and an example. `units` says how many cells have a
-    unit, if others have none.
+    unit, if others have none. `n_read` cells follow the format; None if they were not counted.
     """
 
     format: CellFormat
     notes: tuple[str, ...] = ()
     question: tuple[str, str] | None = None
     units: str = ""
+    n_read: int | None = None
 
 
 def is_nearly_all(read: int, total: int, least: float | None = None) -> bool:
@@ -183,6 +186,8 @@ def number_reading(
             for cell in cells:
                 float(cell)
             return Reading(CellFormat())
+    if not is_nearly_all(n_maybe(cells), total, least):
+        return None
     parts = {cell: split_unit(cell) for cell in cells if len(cell) <= LONGEST}
     signs = (decimal,) if decimal else (".", ",")
     unit, bare, units = unit_of(cells, parts, signs)
@@ -215,7 +220,12 @@ def number_reading(
         notes.append("thousands separators removed")
     if unit:
         notes.append("percent signs removed" if unit == "%" else f"unit {unit} removed")
-    return Reading(formats[best], tuple(notes), question, units)
+    return Reading(formats[best], tuple(notes), question, units, n_read[best])
+
+
+def n_maybe(cells: Mapping[str, int]) -> int:
+    """Return how many cells begin as numbers and quantities do: the others need no parsing."""
+    return sum(count for cell, count in cells.items() if MAYBE_QUANTITY.match(cell))
 
 
 def unit_of(
@@ -293,6 +303,8 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
     >>> number_hint({"5.5": 1, "3,25": 1})
     "; numbers, '5.5' with a decimal point and '3,25' with a decimal comma: write one of the two"
     """
+    if n_maybe(cells) < 2 * UNIT_SHARE * sum(cells.values()):
+        return ""
     point, comma = (
         [cell for cell in cells if parse_number(cell, sign) is not None] for sign in ".,"
     )
@@ -363,11 +375,17 @@ def date_reading(
     ('month/day/year',)
     """
     total = sum(cells.values())
+    maybe = [cell for cell in cells if cell[:1].isdigit()]
+    if not is_nearly_all(sum(cells[cell] for cell in maybe), total, least):
+        return None
     orders = (order,) if order else ("ymd", "dmy", "mdy")
-    values = {
-        one: {cell: v for cell in cells if (v := CellFormat(order=one).parse(cell)) is not None}
-        for one in orders
-    }
+    values: dict[str, dict[str, float]] = {}
+    for one in orders:
+        parse = CellFormat(order=one).parse
+        values[one] = {cell: day for cell in maybe if (day := parse(cell)) is not None}
+        if one == "ymd" and len(values[one]) == len(cells):  # no other order reads more
+            orders = ("ymd",)
+            break
     n_read = {one: sum(cells[cell] for cell in read) for one, read in values.items()}
     best = max(orders, key=lambda one: n_read[one])
     if not is_nearly_all(n_read[best], total, least):
@@ -378,7 +396,7 @@ def date_reading(
         if any("/" in cell for cell in differ):
             best, question = "mdy", (ORDERS["dmy"], differ[0])
     notes = () if best == "ymd" else (ORDERS[best],)
-    return Reading(CellFormat(order=best), notes, question)
+    return Reading(CellFormat(order=best), notes, question, n_read=n_read[best])
 
 
 def parse_date(cell: str, order: str = "ymd") -> float | None:

@@ -87,8 +87,10 @@ def violation_counts(
 ) -> list[ViolationCount]:
     """Return the items that explain most violated triangles, in greedy order.
 
-    Each is the item with the most violated triangles among the items not yet listed. The list ends
-    after `top` items, or when no violated triangle remains.
+    Each is the item with the most violated triangles among the items not yet listed: without it,
+    the fewest remain. Of items with equally many, the one comes first that has the same role in
+    most of them, at an end of the longest side or opposite to it, as an item with wrong entries
+    has. The list ends after `top` items, or when no violated triangle remains.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def violation_counts(
     unlisted = np.ones(n, bool)
     listed: list[ViolationCount] = []
     while remaining and len(listed) < top:
-        worst = int(counts.argmax())
+        worst = most_consistent(matrix, np.flatnonzero(counts == counts.max()), unlisted, tolerance)
         own = int(counts[worst])
         unlisted[worst] = False
         shared = np.zeros(n, np.int64)
@@ -146,6 +148,32 @@ def violation_counts(
         remaining -= own
         listed.append(ViolationCount(worst, own, remaining, partner))
     return listed
+
+
+MOST_TIED = 16
+"""Items with equally many violated triangles that are compared further."""
+
+
+def most_consistent(d: Floats, tied: Indices, unlisted: NDArray[np.bool_], tol: float) -> int:
+    """Return which of some items has the same role in most of its violated triangles.
+
+    All have equally many of them. If roles are equal too, an end of the longest sides, then the
+    first. O(n²) for each.
+    """
+    others = np.flatnonzero(unlisted)
+    roles = []
+    for r in tied[:MOST_TIED].tolist() if len(tied) > 1 else ():
+        beside = others[others != r]
+        near = d[r, beside]
+        opposite = sum(
+            int((d[j, beside[k + 1 :]] > near[k] + near[k + 1 :] + tol).sum())
+            for k, j in enumerate(beside.tolist())
+        )
+        shared = np.zeros(len(d), np.int64)
+        count_violations_of_item(d, r, unlisted, tol, shared)
+        ends = int(shared.sum()) // 2 - opposite
+        roles.append((-max(ends, opposite), -ends, r))
+    return min(roles)[-1] if roles else int(tied[0])
 
 
 def items_explaining_violations(counts: Sequence[ViolationCount], n: int) -> int | None:

@@ -3,7 +3,13 @@ r"""New items that are joined to a metric: their distances, nearest items and pa
 .. math:: d(x, j) = \min_u \; w(x, u) + d(u, j)
 
 over the items u that a new item x has edges to. x is the first item of its own paths only, so that
-the metric between the other items stays as it is.
+the metric between the other items stays as it is. So d(x, j) <= d(x, i) + d(i, j) always holds. The
+n items and x together are a metric if and only if no path through x would be shorter,
+
+.. math:: d(i, j) \le w(i, x) + w(x, j) \quad \text{for all } i, j
+
+which holds if the edge lengths of all items together satisfy the triangle inequality, and need not
+otherwise: :meth:`Joined.is_metric` checks it. Distances between new items are not defined.
 """
 
 from __future__ import annotations
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Joined", "is_several", "join_items"]
 
+ROWS_AT_ONCE = 256
+"""Rows of the metric that are compared with those of a new item at a time."""
 NEW = "new item"
 """What a new item is called on its paths, where the items have ids."""
 
@@ -68,6 +76,41 @@ class Joined:
         d = self.metric.to_array() if to is None else np.atleast_2d(self.metric.columns(to)).T
         found = self.items.distances(np.ascontiguousarray(d))
         return found if to is None or is_several(to) else found[:, 0]
+
+    def largest_violations(self) -> Floats:
+        """Return by how much a path through each new item would be shorter at most, (M,).
+
+        That is the largest d(i, j) - d(i, x) - d(x, j) over all pairs of items, 0 if none is
+        positive. O(n²) for each new item, and all of the metric. InputError for directed metrics:
+        distances to a new item are not defined there.
+
+        Examples
+        --------
+        >>> import metricmix as mm
+        >>> metric = mm.Metric([[0.0, 6.0], [6.0, 0.0]])
+        >>> metric.join([[3.0, 4.0], [1.0, 1.0]]).largest_violations()
+        array([0., 4.])
+        """
+        if self.metric.directed:
+            raise InputError("a new item has no distances to it in a directed metric")
+        d = self.metric.to_array()
+        found = np.zeros(len(self))
+        for q, row in enumerate(self.items.distances(d)):
+            for i in range(0, len(d), ROWS_AT_ONCE):
+                some = slice(i, i + ROWS_AT_ONCE)
+                with np.errstate(invalid="ignore"):  # inf - inf, between separate parts
+                    excess = d[some] - (row[some, None] + row)
+                found[q] = max(found[q], np.nanmax(excess, initial=0.0))
+        return found
+
+    def is_metric(self, tol: float = 1e-9) -> bool:
+        """Return whether the items are a metric together with each of the new ones by itself.
+
+        Violations up to `tol` times the largest distance count as rounding.
+        """
+        d = self.metric.to_array()
+        scale = float(np.max(d, where=np.isfinite(d), initial=0.0))
+        return bool((self.largest_violations() <= tol * scale).all())
 
     def nearest(self, k: int = 1, known: Known | ArrayLike | None = None) -> Any:
         """Return the k nearest items of each new item: distances and ids, (M, k).

@@ -374,7 +374,9 @@ class Metric:
 
         Notes
         -----
-        A new item whose row is that of an item *is* that item.
+        A new item whose row is that of an item *is* that item. The items and a new one together
+        are a metric if no path through the new one would be shorter:
+        :meth:`~metricmix.paths.Joined.is_metric` checks it.
         """
         return join_items(self, new, validate=validate)
 

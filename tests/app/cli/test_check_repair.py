@@ -957,3 +957,11 @@ def test_norms_of_the_command_are_those_of_the_library():
 
     norm = next(option for option in repair.params if option.name == "norm")
     assert tuple(norm.type.choices) == NORMS.names()
+
+
+def test_names_like_formulas_are_written_as_text_on_request(tmp_path) -> None:
+    file, out = tmp_path / "d.csv", tmp_path / "metric.csv"
+    file.write_text(",=a,b,c\n=a,0,1,5\nb,1,0,1\nc,5,1,0\n")
+    words = [main, ["repair", str(file), "-o", str(out), "--safe-csv", "-q"]]
+    assert CliRunner().invoke(*words).exit_code == 0
+    assert out.read_text().startswith(",'=a,b,c\n'=a,0.0,")

@@ -96,3 +96,8 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_generated_data_are_said_to_be_generated(tmp_path) -> None:
+    assert "600 generated papers" in run("citations", "-o", str(tmp_path / "c")).output
+    assert "are generated data" in run("--help").output

@@ -813,3 +813,62 @@ def test_a_bar_on_a_terminal_and_none_in_a_pipe(folder) -> None:
     os.close(master)
     assert b"intervals of the weights" in seen
     assert b"left" in seen
+
+
+def test_formulas_are_written_as_text_on_request(folder) -> None:
+    rows = [
+        f"{'=1+1|cmd' if k == 0 else f'-{k}'},{k % 2},{'@a' if k % 2 else 'b'}" for k in range(9)
+    ]
+    Path("t.csv").write_text("\n".join(["id,size,kind", *rows]))
+    words = ("fit", "t.csv", "--label", "kind", "--bootstrap", "0", "--folds", "0", "--no-report")
+    assert run(*words, "-o", "plain").exit_code == 0
+    assert run(*words, "-o", "safe", "--safe-csv").exit_code == 0
+    plain, safe = (Path(out, "predictions.csv").read_text() for out in ("plain", "safe"))
+    assert "\n=1+1|cmd,b," in plain
+    assert "\n'=1+1|cmd,b," in safe
+    assert "\n-1,'@a," in safe
+    assert safe.replace("'", "") == plain
+    Path("new.csv").write_text("id,size\n+new,1\n")
+    for option, cell in ((), "+new,@a"), (("--safe-csv",), "'+new,'@a"):
+        assert cell in run("predict", "plain", "new.csv", *option).output
+
+
+def test_intervals_that_take_most_of_the_time_are_reported(monkeypatch, capsys) -> None:
+    from types import SimpleNamespace
+
+    from metricmix.app.cli import fit_output
+
+    monkeypatch.setattr(fit_output, "print_weights", lambda outcome: None)
+    settings = SimpleNamespace(tune=False)
+    model = SimpleNamespace(selection_="", moved_share_=0.0)
+    outcome = SimpleNamespace(
+        headline="",
+        comparison=None,
+        findings=(),
+        notes=(),
+        files=(),
+        settings=settings,
+        model=model,
+        storage_facts=lambda: [("", "")],
+        to_record=lambda: {"local_weights": None},
+        seconds={"intervals": 80.0},
+    )
+    for seconds, said in (121.0, True), (200.0, False):
+        fit_output.print_outcome(outcome, Path("out"), seconds)
+        line = "intervals of the weights took 80 of 121 s; --bootstrap 0 skips them"
+        assert (line in capsys.readouterr().out) is said
+
+
+def test_reading_reports_its_progress(folder, monkeypatch) -> None:
+    from metricmix.app import pipeline
+
+    plan_files = pipeline.plan_files
+
+    def slow(settings):
+        time.sleep(0.5)
+        return plan_files(settings)
+
+    monkeypatch.setattr(pipeline, "plan_files", slow)
+    monkeypatch.setattr("metricmix.app.cli.common.SECONDS_A_LINE", 0.1)
+    result = run("fit", "things.csv", "--label", "kind", "--dry-run")
+    assert "0 s: reading and joining the files (0%)" in result.stderr

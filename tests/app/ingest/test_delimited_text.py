@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metricmix import TableFileError
+from metricmix import MatrixFileError, TableFileError
+from metricmix.app.ingest import delimited_text
 from metricmix.app.ingest.delimited_text import (
     find_delimiter,
     iterate_rows,
     open_text,
     suffix_of,
 )
+from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.matrix_text import NumberParser
 from metricmix.app.ingest.table_files import read_table
 from metricmix.items.cells import is_missing, is_text, parse_cell, stem_of
@@ -117,3 +119,39 @@ def test_gzip_that_is_damaged(write, cut) -> None:
 def test_names_of_compressed_files() -> None:
     assert [stem_of(name) for name in ("a/b.csv", "b.csv.gz", "b.GZ")] == ["b", "b", "b"]
     assert [suffix_of(Path(name)) for name in ("b.CSV", "b.csv.gz", "b.gz")] == [".csv", ".csv", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,x\na,1\nb,2\n",
+        " id , x\na,1 \nb, 2",
+        ",x\na,1\nb,\n",
+        'id,x\n"a,b",1\nb,"say ""hi"""\n',
+        "id,x\r\na,1\r\nb,2\r\n",
+        "id,x\n\na,1\n,\nb,2\n",
+        'id,x\na,"1\n2"\nb,2\n',
+    ],
+)
+def test_regular_tables_are_read_as_row_by_row(write, monkeypatch, text) -> None:
+    file = write("t.csv", text)
+    found = read_table(file)
+    monkeypatch.setattr(delimited_text, "regular_table", lambda *_: None)
+    slow = read_table(file)
+    assert (found.rows, found.origin, found.columns) == (slow.rows, slow.origin, slow.columns)
+
+
+def test_too_many_columns_are_refused(write, monkeypatch) -> None:
+    monkeypatch.setattr(delimited_text, "MOST_COLUMNS", 3)
+    with pytest.raises(TableFileError, match=r"at most 3 columns, found 4; transpose"):
+        read_table(write("t.csv", "a,b,c,d\n1,2,3,4\n"))
+    with pytest.raises(TableFileError, match=r"at most 3 columns, found 4; transpose"):
+        read_table(write("t.json", '[{"a": 1, "b": 2, "c": 3, "d": 4}]'))
+
+
+def test_a_single_long_line_is_refused(write, monkeypatch) -> None:
+    monkeypatch.setattr(delimited_text, "LONGEST_LINE", 1 << 20)
+    with pytest.raises(TableFileError, match=r"line 1: .* a line of more than 1 MiB"):
+        read_table(write("t.csv", "ab," * (1 << 19)))
+    with pytest.raises(MatrixFileError, match=r"line 1: .* a line of more than 1 MiB"):
+        read_matrix(write("t.csv", "0," * (1 << 20)))

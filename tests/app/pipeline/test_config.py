@@ -170,3 +170,22 @@ def test_a_file_that_is_no_text(tmp_path) -> None:
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="expected UTF-8 text"):
         read_config(tmp_path / "c.toml")
+
+
+def test_a_dry_run_parses_no_dates_among_numbers_and_computes_no_features(
+    tmp_path, monkeypatch
+) -> None:
+    """What takes most of the time of a large table is left to the fit."""
+    rows = [f"i{k},{k / 7},{'ab'[k % 2]},{'xy'[k % 2] if k < 20 else ''}" for k in range(200)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["id,size,colour,label", *rows]))
+
+    def refuse(*_, **__):
+        raise AssertionError("not needed for a plan")
+
+    monkeypatch.setattr("metricmix.items.number_formats.parse_date", refuse)
+    monkeypatch.setattr("metricmix.dissimilarity.item_sources.encode", refuse)
+    monkeypatch.setattr("metricmix.dissimilarity.item_sources.keys_of", refuse)
+    done = run("fit", table, "--label", "label", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "column 'size': number (numbers in all cells that are known)" in done.output

@@ -37,6 +37,7 @@ __all__ = [
     "quiet_option",
     "read_matrix_file",
     "report_errors",
+    "safe_csv_option",
     "symmetrise_option",
     "uninterrupted",
 ]
@@ -83,7 +84,7 @@ def in_one_sentence() -> Iterator[None]:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
+    epilog="Try: metricmix example citations (600 generated papers, and what to do with them)",
 )
 @click.version_option(package_name="metricmix")
 def main() -> None:
@@ -96,6 +97,12 @@ FILE = click.Path(path_type=Path)
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+safe_csv_option = click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="In CSV files, put an apostrophe before texts that begin with =, +, -, @, a tab or a "
+    "carriage return: spreadsheets take them for formulas.",
+)
 symmetrise_option = click.option(
     "--symmetrise",
     type=click.Choice(["mean", "min", "max"]),

@@ -111,7 +111,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, text: str)
 
 @click.command(
     short_help="Write example files for the other commands.",
-    epilog="Try: metricmix example citations (600 papers that cite each other)",
+    epilog="Try: metricmix example citations (600 generated papers that cite each other)",
 )
 @click.argument("name", required=False, shell_complete=complete_name)
 @click.option(
@@ -126,7 +126,9 @@ def complete_name(context: click.Context, parameter: click.Parameter, text: str)
 def example(name: str | None, out: Path | None, listed: bool, force: bool, quiet: bool) -> None:
     """Write the files of the example NAME, and print what to do with them.
 
-    The files are the same every time. Other files in the folder are not touched.
+    citations, gestures and roads are generated data, the others real; accuracies on generated data
+    say little about yours. The files are the same every time. Other files in the folder are not
+    touched.
 
     Exit code 0: written; 2: error, nothing was written.
     """

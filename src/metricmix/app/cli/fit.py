@@ -25,6 +25,7 @@ from metricmix.app.cli.common import (
     progress_bar,
     quiet_option,
     report_errors,
+    safe_csv_option,
 )
 from metricmix.app.cli.fit_output import print_outcome, print_plan, simpler_options
 from metricmix.registry import declared
@@ -38,9 +39,10 @@ __all__ = ["fit"]
 
 OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
 STEPS = {
+    "reading": "reading and joining the files",
     "sources": "computing the sources",
     "learning": "learning the weights",
-    "intervals": "intervals of the weights",
+    "intervals": "bootstrap: intervals of the weights",
     "accuracy": "accuracy on held-out labels",
     "metric": "all shortest paths",
     "nearest": "nearest labelled items",
@@ -259,6 +261,7 @@ def nearest_items(
     "uses --edges-per-item 10 then.",
 )
 @cluster_options
+@safe_csv_option
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
@@ -309,7 +312,8 @@ def fit(
         if write_config is not None and write_config.exists() and not force:
             raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
         folder = None if dry_run else held.enter_context(confirmed_folder(out, force))
-        with report_errors():
+        with report_errors(), progress_bar(STEPS, quiet=quiet) as show:
+            show("reading", 0.0)
             plan = plan_files(settings)
             storage = settings.storage(plan)
         if write_config is not None:

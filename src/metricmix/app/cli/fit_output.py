@@ -153,6 +153,13 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
             click.echo(f"  {method.name:<{width}} {score}{note}")
     for note in outcome.notes:
         click.echo(f"note: {note}")
+    intervals = outcome.seconds.get("intervals", 0.0)
+    long_run = 10.0  # seconds from which on it is worth saying what takes most of them
+    if seconds > long_run and 2 * intervals > seconds:
+        click.echo(
+            f"intervals of the weights took {intervals:.0f} of {seconds:.0f} s; --bootstrap 0 "
+            "skips them"
+        )
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
     if "report.html" in outcome.files:
         explore = f"metricmix explore {shlex.quote(str(out))}"

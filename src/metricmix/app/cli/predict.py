@@ -22,6 +22,7 @@ from metricmix.app.cli.common import (
     progress_bar,
     quiet_option,
     report_errors,
+    safe_csv_option,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ Examples:
 )
 @click.option(*("-o", "--out"), type=FILE, help="A CSV file to write.  [default: print it]")
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")
+@safe_csv_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per item instead.")
 @quiet_option
 def predict(
@@ -74,6 +76,7 @@ def predict(
     matrix: tuple[str, ...],
     out: Path | None,
     force: bool,
+    safe_csv: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -110,7 +113,7 @@ def predict(
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
-            text = as_csv(new_columns(labels, numbers=run.model.is_numeric))
+            text = as_csv(new_columns(labels, numbers=run.model.is_numeric), safe=safe_csv)
         if out is None:
             click.echo(text, nl=False)
         else:

@@ -25,6 +25,7 @@ from metricmix.app.cli.common import (
     quiet_option,
     read_matrix_file,
     report_errors,
+    safe_csv_option,
     symmetrise_option,
     uninterrupted,
 )
@@ -84,6 +85,7 @@ Examples:
     help="Where to save progress; a killed run resumes from it when started again.",
 )
 @symmetrise_option
+@safe_csv_option
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")
 @quiet_option
 @json_option
@@ -96,6 +98,7 @@ def repair(
     start: Path | None,
     checkpoint: Path | None,
     symmetrise: str | None,
+    safe_csv: bool,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -117,6 +120,7 @@ def repair(
         from metricmix.app.ingest.matrices import check_target, write_matrix
         from metricmix.app.matrix_check import check_repairable, fill_one_sided
         from metricmix.exceptions import ConvergenceWarning
+        from metricmix.items.cells import safe_cell
         from metricmix.nearness import nearest_metric
         from metricmix.nearness.norms.norm import NORMS as METHODS
         from metricmix.validation import symmetrized
@@ -150,7 +154,10 @@ def repair(
             if result.converged:
                 result = METHODS[norm]().refined(matrix.values, result, time_limit=time_limit)
         with uninterrupted(), report_errors(out):
-            write_matrix(out, result.metric, matrix.items)
+            names = matrix.items
+            if safe_csv and names is not None and out.suffix.lower() in (".csv", ".tsv"):
+                names = tuple(map(safe_cell, names))
+            write_matrix(out, result.metric, names)
     seconds = time.perf_counter() - began
     done = Repair(file, out, norm, matrix, result, seconds, checkpoint, resumed)
     if as_json:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gc
 import gzip
 import io
 import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +29,8 @@ from metricmix.memory import check_room
 
 __all__ = [
     "TextTable",
+    "check_first_line",
+    "check_width",
     "content_errors",
     "find_delimiter",
     "iterate_rows",
@@ -46,6 +51,8 @@ CHARACTER = re.compile(
 """A character of UTF-8 beyond ASCII."""
 SNIFFED_LINES = 20
 """Lines from which the delimiter of a table is inferred."""
+MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
+"""Columns of a table, and bytes of its first line, that are accepted."""
 PER_BYTE_OF_TABLE, PER_BYTE_OF_TEXT = 10, 2
 """Bytes of memory per byte of a file: a short cell is a Python object of about 50 bytes."""
 
@@ -107,7 +114,7 @@ def open_text(source: Path, content: bytes | None = None) -> TextIO:
     content = read_bytes(source, PER_BYTE_OF_TEXT) if content is None else content
     utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if utf16 else "utf-8-sig"
-    if not utf16 and CHARACTER.search(content) is None and not content.isascii():
+    if not (utf16 or content.isascii()) and CHARACTER.search(content) is None:
         encoding = "cp1252"
     try:
         text = content.decode(encoding)
@@ -168,6 +175,12 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     origin: Origin
 
+    @cached_property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """The cells by columns, each with its name first."""
+        with garbage_collection_paused():
+            return tuple(zip(*self.rows, strict=True))
+
     @property
     def source(self) -> Path:
         """The file."""
@@ -190,6 +203,7 @@ def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> 
     TableFileError
         If it is empty, has one column only, or lines of different lengths.
     """
+    check_first_line(source, content)
     file = open_text(source, content)
     first = [line for line in islice(file, SNIFFED_LINES) if line.strip()]
     # A quoted cell may extend over lines without a delimiter: then the first line decides.
@@ -200,6 +214,13 @@ def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> 
             f"one column, {first[0].strip()[:40]!r}; save the table with one of these between "
             "its cells"
         )
+    check_width(source, next(csv.reader(first[:1], delimiter=delimiter or "\t"), []))
+    remark = "read as Windows-1252, since it is not UTF-8" * (file.encoding == "cp1252")
+    origin = Origin(source, (), "line", delimiter != ",", remark)
+    file.seek(0)
+    regular = regular_table(file, delimiter or "\t", origin)
+    if regular is not None:
+        return regular
     file.seek(0)
     rows: list[tuple[str, ...]] = []
     numbers: list[int] = []
@@ -218,8 +239,64 @@ def read_delimited(source: Path, content: bytes, *, ids_alone: bool = False) -> 
         numbers.append(number)
     if not rows:
         raise TableFileError(f"{source}: expected a table, found an empty file")
-    remark = "read as Windows-1252, since it is not UTF-8" * (file.encoding == "cp1252")
-    return TextTable(tuple(rows), Origin(source, tuple(numbers), "line", delimiter != ",", remark))
+    return TextTable(tuple(rows), replace(origin, numbers=tuple(numbers)))
+
+
+def regular_table(file: TextIO, delimiter: str, origin: Origin) -> TextTable | None:
+    """Return the table of a text that has a row in every line, all of the same width.
+
+    None for other texts, such as with blank lines: these are read row by row.
+    """
+    reader = csv.reader(file, delimiter=delimiter)
+    with garbage_collection_paused():
+        try:
+            rows = tuple(map(tuple, reader))
+        except csv.Error:
+            return None
+        if reader.line_num != len(rows) or len(set(map(len, rows))) != 1 or not rows[0]:
+            return None
+        table = TextTable(rows, replace(origin, numbers=tuple(range(1, len(rows) + 1))))
+        stripped = tuple(tuple(map(str.strip, column)) for column in table.columns)
+        if "" in stripped[0][1:] or not any(rows[0]):  # perhaps a row without any value
+            return None
+        if stripped != table.columns:
+            table = replace(table, rows=tuple(zip(*stripped, strict=True)))
+        return table
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """Pause the search for cycles, which takes most of the time while millions of cells are made.
+
+    Cells are not part of any cycle.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def check_first_line(source: Path, content: bytes) -> None:
+    """Raise TableFileError if the first line is too long for the names of columns."""
+    ends = (content.find(mark, 0, LONGEST_LINE) for mark in (b"\n", b"\r"))
+    if len(content) > LONGEST_LINE and max(ends) < 0:
+        raise TableFileError(
+            f"{source}, line 1: expected column names, at most {MOST_COLUMNS:,} of them, found a "
+            f"line of more than {LONGEST_LINE >> 20} MiB; put every item on a line of its own"
+        )
+
+
+def check_width(source: Path, header: Sequence[str]) -> None:
+    """Raise TableFileError if a table has more columns than a fit takes."""
+    if len(header) > MOST_COLUMNS:
+        raise TableFileError(
+            f"{source}: expected at most {MOST_COLUMNS:,} columns, found {len(header):,}; "
+            "transpose the table if its columns are the items, or compute distances from them and "
+            "pass these with --matrix"
+        )
 
 
 # -- JSON ----------------------------------------------------------------------------------------

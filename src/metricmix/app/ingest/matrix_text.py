@@ -12,7 +12,15 @@ from typing import BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import SPACE, find_delimiter, iterate_rows, open_text
+from metricmix.app.ingest.delimited_text import (
+    PER_BYTE_OF_TEXT,
+    SPACE,
+    check_first_line,
+    find_delimiter,
+    iterate_rows,
+    open_text,
+    read_bytes,
+)
 from metricmix.exceptions import MatrixFileError, TableFileError
 from metricmix.items.cells import is_text, parse_cell
 from metricmix.items.relation import Matrix
@@ -117,7 +125,9 @@ def read_delimited_matrix(source: Path) -> Matrix:
 
     Columns are put into the order of the rows.
     """
-    file = open_text(source)
+    content = read_bytes(source, PER_BYTE_OF_TEXT)
+    check_first_line(source, content)
+    file = open_text(source, content)
     lines = (line for line in file if line.strip() and not line.startswith("#"))
     delimiter = _find_matrix_delimiter([line.rstrip("\r\n") for line in islice(lines, 3)])
     file.seek(0)

@@ -18,6 +18,7 @@ from zipfile import ZipFile
 
 from metricmix.app.ingest.delimited_text import (
     TextTable,
+    check_width,
     content_errors,
     read_bytes,
     read_delimited,
@@ -26,7 +27,7 @@ from metricmix.app.ingest.delimited_text import (
     text_of,
 )
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
-from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_missing, parse_cell
+from metricmix.items.cells import did_you_mean, parse_cell, unknown_cells
 from metricmix.items.items import BY_ROW, Items, Origin, check_class_labels
 
 __all__ = [
@@ -116,11 +117,11 @@ def items_from_table(
                 "or if this line is an item, add a header line above it"
             )
         seen.add(name)
-    columns = dict(zip(header, zip(*table.rows[1:], strict=True), strict=False))
-    if not columns:
+    if len(table.rows) == 1:
         raise TableFileError(
             f"{table.source}: expected at least one item under its header, found none"
         )
+    columns = {column[0]: column[1:] for column in table.columns}
     by_row = id in ROWS_FROM and id not in header
     id_column = None if by_row else header[0] if id is None else id
     for argument, column in (("id", id_column), ("label", label)):
@@ -154,10 +155,9 @@ def items_from_table(
         raise InputError(
             argument="label", expected="another column than that of the ids", found=f"{label!r}"
         )
-    labels = tuple(
-        "" if is_missing(cell) or cell in SPREADSHEET_ERRORS else cell
-        for cell in columns.pop(label)
-    )
+    labels = columns.pop(label)
+    unknown = unknown_cells(labels)
+    labels = tuple("" if cell in unknown else cell for cell in labels)
     if need_labels:
         check_class_labels(origin, labels, label)
     return Items(ids, columns, labels, **about)
@@ -181,6 +181,9 @@ def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:
         f"pass --id {BY_ROW} to number the items 1 to {len(ids)} (edge files then refer to these "
         "numbers)"
     )
+    different = set(ids)
+    if len(different) == len(ids) and "" not in different:
+        return
     row_of: dict[str, int] = {}
     for k, item in enumerate(ids, 1):
         if not item:
@@ -249,6 +252,7 @@ def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> Text
         table = read_delimited(source, content, ids_alone=ids_alone)
     if not any(table.rows[:1]):
         raise TableFileError(f"{source}: expected a table, found no columns")
+    check_width(source, table.rows[0])
     return table
 
 

@@ -71,6 +71,8 @@ class FitSettings(FitRequest):
         The table of items, its column of labels, and that of ids (default: the first).
     keep_metric : bool
         Whether to write all distances.
+    safe_csv : bool
+        Whether texts in CSV files that spreadsheets take for formulas get an apostrophe.
     missing : tuple of str
         Texts that stand for missing values, besides the usual ones.
 
@@ -81,6 +83,7 @@ class FitSettings(FitRequest):
     label: str
     id: str | None = None
     keep_metric: bool = field(default=False, kw_only=True)
+    safe_csv: bool = field(default=False, kw_only=True)
     missing: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property

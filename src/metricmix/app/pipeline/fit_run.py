@@ -43,6 +43,7 @@ from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs
 from metricmix.fitting.outcome import FitOutcome, json_values
 from metricmix.fitting.plan import OnProgress, name_column
+from metricmix.items.cells import safe_cell
 from metricmix.labels import class_numbers
 from metricmix.memory import in_words
 from metricmix.paths.trees import distances_from
@@ -126,8 +127,9 @@ def write_run(
             save(outcome.model, folder / MODEL)
             named = name_column(gathered.items, settings.name)
             save(FitInputs.of(gathered, named), folder / ITEMS)
-            write_csv(folder / PREDICTIONS, prediction_columns(outcome))
-            write_csv(folder / WEIGHTS, weight_columns(outcome))
+            safe = isinstance(settings, FitSettings) and settings.safe_csv
+            write_csv(folder / PREDICTIONS, prediction_columns(outcome), safe=safe)
+            write_csv(folder / WEIGHTS, weight_columns(outcome), safe=safe)
             if isinstance(settings, FitSettings) and settings.keep_metric:
                 write_metric(folder / METRIC, outcome)
         asked = resolved(settings, plan or gathered)
@@ -250,20 +252,23 @@ def weight_columns(outcome: FitOutcome) -> dict[str, Any]:
     return {"source": outcome.weights["name"]} | {name: outcome.weights[name] for name in names}
 
 
-def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]], *, safe: bool = False) -> None:
     """Write columns as a CSV file in UTF-8."""
-    path.write_text(as_csv(columns), encoding="utf-8", newline="")
+    path.write_text(as_csv(columns, safe=safe), encoding="utf-8", newline="")
 
 
-def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Return columns as CSV: numbers rounded, NaN as an empty cell, truth values as yes and no."""
+def as_csv(columns: Mapping[str, Sequence[Any]], *, safe: bool = False) -> str:
+    """Return columns as CSV: numbers rounded, NaN as an empty cell, truth values as yes and no.
+
+    `safe` puts an apostrophe before texts that spreadsheets take for formulas.
+    """
 
     def cell(name: str, value: Any) -> str:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, float):
             return "" if value != value else format(value, FORMATS.get(name, ".6g"))
-        return str(value)
+        return safe_cell(str(value)) if safe else str(value)
 
     rows = [[cell(name, value) for value in values] for name, values in columns.items()]
     table = [list(columns), *zip(*rows, strict=True)]

@@ -10,6 +10,7 @@ from metricmix.dissimilarity.column_sources import scaled_numbers, topics_of
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.columns import numbers_of
+from metricmix.items.encoding import Encoding
 from metricmix.items.items import Items
 from metricmix.typing import Floats
 
@@ -43,7 +44,12 @@ class JointColumns(TableSource):
         self.categories = tuple(column for column in self.columns if column.kind == "category")
         words = tuple(column for column in self.columns if column.kind in ("text", "count"))
         self.topics = topics_of(data, words) if words else None
-        self.codes = data.encoding(self.categories) if self.categories else None
+        self.data = data
+
+    @cached_property
+    def codes(self) -> Encoding | None:
+        """The categories as 0/1 columns, computed when they are first needed."""
+        return self.data.encoding(self.categories) if self.categories else None
 
     @cached_property
     def gaps(self) -> tuple[int, ...]:
