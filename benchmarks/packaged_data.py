@@ -203,7 +203,7 @@ def ours(data: Data, kept: np.ndarray, folder: Path) -> tuple[np.ndarray, dict[s
         str(folder / "table.csv"),
         data.label,
         "id",
-        tuple(edges),
+        sources=tuple(edges),
         n_bootstrap=0,
         report=False,
     )

@@ -736,3 +736,35 @@ def test_names_of_files_are_no_data(tmp_path: Path) -> None:
     result = mm.fit(table, label="kind", evaluate=False)
     with pytest.raises(mm.InputError, match="nowhere: the folder does not exist"):
         result.page(tmp_path / "nowhere" / "page.html")
+
+
+def test_wrong_rows_and_ids_get_one_sentence() -> None:
+    data = data_set("matrices")
+    result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
+    new = pd.DataFrame({"id": ["n0"]})
+    rows = {name: frame.iloc[:1].copy() for name, frame in data.arguments["matrices"].items()}
+    rows["near"].iloc[0, 3] = np.nan
+    with pytest.raises(InputError, match="finite dissimilarities >= 0, got nan from row 0"):
+        result.predict(new, matrices=rows)
+    with pytest.raises(InputError, match=r"^a: expected one of .*, got 'zzz'"):
+        result.explain("zzz")
+    with pytest.raises(FileNotFoundError, match="expected a model file or the folder of a fit"):
+        mm.load("nothing")
+    twice = data.frame.assign(id=["i1", *data.frame.id[1:]])
+    with pytest.raises(InputError, match="every id of 'id' once, got 'i1' twice"):
+        mm.fit(twice, evaluate=False, **data.arguments)
+
+
+def test_a_text_is_one_source() -> None:
+    result = mm.fit(table(), "kind", id="id", evaluate=False, sources="sizes=euclidean:size")
+    assert list(result.weights.index) == ["sizes"]
+    assert list(mm.fit(table(), "kind", id="id", evaluate=False, only="said").weights.index) == [
+        "said"
+    ]
+
+
+def test_sources_that_are_not_used_are_remarked() -> None:
+    data = data_set("directed matrix")
+    result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
+    report = result.outcome.gathered.report
+    assert all(line in result.remarks for line in report.not_used)

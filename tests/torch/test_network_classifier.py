@@ -112,7 +112,7 @@ def test_early_stopping_keeps_the_linear_mixture_where_nothing_is_gained():
         mixture=SMALL, rule="class-mean", projection=False, random_state=0
     )
     model.fit(np.stack(stack, axis=-1), np.arange(40) % 2)
-    assert model.n_iter_ == 0
+    assert model.result_.n_iter == 0
     assert (model.mixture_.out == 0).all()
 
 

@@ -195,6 +195,11 @@ class FitResult:
 
     def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
         """Return why two items are as far apart as they are; of one item, why it has its label."""
+        known = set(self.metric.ids.tolist())
+        for name, item in {"a": a, "b": a if b is None else b}.items():
+            if item not in known:
+                near = did_you_mean([str(one) for one in known], str(item))
+                raise InputError(argument=name, expected=near)
         if b is None:
             why: Explanation = self.model.explain(a)
             return why
@@ -354,6 +359,14 @@ def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[
                 argument=f"matrices[{name!r}]",
                 expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
                 found=rows.shape,
+            )
+        wrong = np.argwhere(~(np.isfinite(rows) & (rows >= 0)))
+        if len(wrong):
+            x, j = wrong[0]
+            raise InputError(
+                argument=f"matrices[{name!r}]",
+                expected="finite dissimilarities >= 0",
+                found=f"{rows[x, j]:g} from row {x} to {ids[j]!r}",
             )
         found[name] = np.asarray(rows, dtype=np.float64)
     return found

@@ -32,7 +32,7 @@ def fit(
     edges: Any = None,
     matrices: Any = None,
     directed: bool | str | Sequence[str] = (),
-    sources: Sequence[str | SourceSpec] = (),
+    sources: str | SourceSpec | Sequence[str | SourceSpec] = (),
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -52,7 +52,7 @@ def fit(
         Names of `edges` and `matrices` whose direction matters, as ``:directed`` states on the
         command line; True for all of them. The metric is then directed: the way back may be longer.
         One that is given without a name is called ``"edges"`` or ``"matrices"``.
-    sources : sequence of str or SourceSpec
+    sources : str, SourceSpec, or sequence of these
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
@@ -105,6 +105,9 @@ def fit(
             expected="a column of labels, or an array of them, found none",
             remedy="pass label= (classes) or target= (numbers)",
         )
+    sources = [sources] if isinstance(sources, str | SourceSpec) else sources
+    if isinstance(options.get("only"), str):
+        options["only"] = (options["only"],)
     items = as_items(data, label, target=target, id=id, edges=edges, matrices=matrices)
     ways = directed_names(items, directed)
     items = replace(
@@ -183,6 +186,8 @@ def load(
     of given labels keep the supervised sources of the fit, and those of two items do not say what
     these predict.
     """
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: expected a model file or the folder of a fit, found none")
     if not os.path.isdir(path):
         return load_model(path, sources=sources, functions=functions, verify=verify)
     if sources is not None or functions is not None:

@@ -73,6 +73,14 @@ class JoinReport:
         """Number of items with a label, or with a known target."""
         return sum(self.classes.values()) if self.target is None else self.target.n_known
 
+    @property
+    def not_used(self) -> tuple[str, ...]:
+        """A line for each reason why sources are not made by default, with their names."""
+        names: dict[str, list[str]] = {}
+        for name, why in self.left_out.items():
+            names.setdefault(why, []).append(name)
+        return tuple(f"not used by default: {', '.join(n)} ({why})" for why, n in names.items())
+
 
 @dataclass(frozen=True)
 class JoinedData:

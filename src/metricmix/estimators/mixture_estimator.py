@@ -269,8 +269,8 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the solver."""
-        return self.learned_.result.n_iter
+        """Iterations of the solver; 1 where there was nothing to minimise."""
+        return max(1, self.learned_.result.n_iter)
 
     @property
     def metric_(self) -> Metric:

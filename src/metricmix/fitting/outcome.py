@@ -150,9 +150,9 @@ class FitOutcome:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What was noticed in the data; the last ones are notes on the fit."""
-        columns = self.gathered.report.columns
-        of_columns = (line for column in columns for line in column.remarks())
-        return (*self.remarks_on_sources, *of_columns, *self.notes)
+        report = self.gathered.report
+        of_columns = (line for column in report.columns for line in column.remarks())
+        return (*self.remarks_on_sources, *of_columns, *report.not_used, *self.notes)
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.

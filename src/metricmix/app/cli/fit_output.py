@@ -90,9 +90,8 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             for line in source.remarks():
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
-    for why in dict.fromkeys(report.left_out.values()):
-        names = [name for name in report.left_out if report.left_out[name] == why]
-        click.echo(f"not used by default: {', '.join(names)} ({why})")
+    for line in report.not_used:
+        click.echo(line)
     if report.directed:
         click.echo("the metric is directed: d(a, b) may differ from d(b, a)")
     if storage is not None:
