@@ -26,6 +26,7 @@ SECTIONS = (
     "relaxations",
     "prediction",
     "selection",
+    "default_fit",
     "from_files",
     "compile_time",
     "demo",
