@@ -2,12 +2,12 @@
 
 Where tasks are short, handing them out from Python costs as much as the tasks do: only one thread
 at a time runs Python. So threads call a kernel that takes tasks by itself, from a counter that all
-of them share, and returns to Python after `TASKS_PER_CALL` of them. The tasks of a phase may run at
-the same time; they begin when all tasks of earlier phases are done. Such a kernel is a loop
+of them share, and returns to Python after some of them, to read the clock. The tasks of a phase may
+run at the same time; they begin when all tasks of earlier phases are done. Such a kernel is a loop
 
 .. code-block:: python
 
-    for _ in range(TASKS_PER_CALL):
+    for _ in range(tasks_per_call):
         task = next_task(queue, seat)
         if task < 0:
             return task
@@ -16,8 +16,8 @@ the same time; they begin when all tasks of earlier phases are done. Such a kern
     return BUSY
 
 and :func:`run_phases` calls it on the threads of a pool. A thread waits for the others by reading
-their counter for a tenth of a millisecond, then by sleeping: on a machine with fewer free cores
-than threads it leaves its core to them.
+their counter, and after a tenth of a millisecond in Python, by sleeping: on a machine with fewer
+free cores than threads it leaves its core to them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Indices
 
-__all__ = ["BUSY", "TASKS_PER_CALL", "TaskQueue", "next_task", "run_phases", "task_done"]
+__all__ = ["BUSY", "CALL_SECONDS", "TaskQueue", "next_task", "run_phases", "task_done"]
 
-TASKS_PER_CALL = 8
-"""Tasks of a kernel call, of some hundredths of a second each, at most: then the clock is read."""
-READINGS = 50_000
+CALL_SECONDS = 0.1
+"""Time that a kernel call should take, at most: then the clock is read."""
+READINGS, PAUSE = 50_000, 1e-4
 """How often the counter is read before a thread sleeps, and for how many seconds it does."""
-PAUSE = 2e-4
 BUSY, WAITING, OVER = -1, -2, -3
 """Why a kernel comes back: it did its tasks, the next one has to wait, there are none left."""
 
@@ -75,7 +74,9 @@ def run_phases(
             state = work(queue, seat)
             if state == OVER:
                 return
-            if state == WAITING:
+            phase = seat[_PHASE]
+            while state == WAITING and queue.counters[_DONE] < queue.ends[phase - 1]:
+                check_time()
                 time.sleep(PAUSE)
 
     pool.run(until_over, range(pool.threads))

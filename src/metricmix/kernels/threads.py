@@ -13,12 +13,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from queue import SimpleQueue
 from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
@@ -281,13 +280,12 @@ class ThreadPool:
     """A pool of threads for many short parallel loops.
 
     Starting threads costs as much as a short task, so the threads are reused. The calling thread
-    takes tasks too. Each of the others waits at a queue of its own: all wake up at once, while
-    threads that share a queue wake each other up, one after the other.
+    takes tasks too.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        self._others: list[tuple[Thread, SimpleQueue[Callable[[], None] | None]]] = []
+        self._pool: ThreadPoolExecutor | None = None  # made when first needed
 
     def __enter__(self) -> ThreadPool:
         return self
@@ -298,10 +296,8 @@ class ThreadPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for _, jobs in self._others:
-            jobs.put(None)
-        for thread, _ in self._others:
-            thread.join()
+        if self._pool is not None:
+            self._pool.shutdown()
 
     def run(
         self, function: Callable[[T], Result], tasks: Sequence[T], *, partial: bool = False
@@ -347,50 +343,24 @@ class ThreadPool:
             finally:
                 _in_pool.reset(token)
 
-        finished: SimpleQueue[BaseException | None] = SimpleQueue()
-
-        def work_and_report() -> None:
-            error: BaseException | None = None
-            try:
-                work()
-            except BaseException as raised:
-                error = raised
-            finished.put(error)
-
-        others = self._start(min(self.threads, len(tasks)) - 1)
-        for jobs in others:
-            jobs.put(work_and_report)
-        errors: list[BaseException | None] = []
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads - 1)
+        others = [self._pool.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
         try:
             work()
-            while len(errors) < len(others):
-                errors.append(finished.get())
-                if errors[-1] is not None:
-                    raise errors[-1]
+            for other in others:
+                other.result()
         except BaseException as error:  # no task keeps running in the background
             deadline.stopped = True
-            errors += [finished.get() for _ in range(len(others) - len(errors))]
+            wait(others)
             # The others have stopped because of the first error, or as the time is up.
-            first = next((e for e in (error, *errors) if e and not isinstance(e, TimeUp)), error)
+            errors = [error, *(other.exception() for other in others)]
+            first = next((e for e in errors if e and not isinstance(e, TimeUp)), error)
             if first is not error:
                 raise first from None
             if not (partial and done and isinstance(error, TimeUp)):
                 raise
         return [done[place] for place in sorted(done)]
-
-    def _start(self, count: int) -> list[SimpleQueue[Callable[[], None] | None]]:
-        """Return the queues of so many other threads, and start those that are missing."""
-
-        def do_jobs(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-            while (job := jobs.get()) is not None:
-                job()
-
-        while len(self._others) < count:
-            jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-            thread = Thread(target=do_jobs, args=(jobs,), daemon=True)
-            thread.start()
-            self._others.append((thread, jobs))
-        return [jobs for _, jobs in self._others[:count]]
 
 
 def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:

@@ -104,9 +104,11 @@ def project(
 
 def closed_copy(lengths: AnyArray, *, directed: bool, n_jobs: int | None = None) -> AnyArray:
     """Return the closure of valid lengths as a new array."""
-    d = np.array(lengths, order="C", copy=True, subok=False)
+    d = np.empty(lengths.shape, lengths.dtype)
+    parts = [slice(*r) for r in row_ranges(len(d), 1, 64)]
+    in_threads(lambda rows: np.copyto(d[rows], lengths[rows]), parts, n_jobs)
     if not directed:  # entries that differ by rounding: the smaller one counts
-        in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
+        in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 64, triangle=True), n_jobs)
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
 
 

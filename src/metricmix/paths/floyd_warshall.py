@@ -32,7 +32,7 @@ from metricmix.kernels.minplus import (
 from metricmix.kernels.minplus_tile import STRIP
 from metricmix.kernels.phases import (
     BUSY,
-    TASKS_PER_CALL,
+    CALL_SECONDS,
     TaskQueue,
     next_task,
     run_phases,
@@ -114,17 +114,19 @@ def close_all_pairs(matrix: AnyArray, symmetric: bool, pool: ThreadPool) -> None
             right=Packed.empty(n, depth, width, dtype),
         )
         sizes = [1, len(panel_ranges), len(ranges)] * ((last - first) // depth)
-        one = dtype.type(1)
-        run_phases(pool, sizes, lambda queue, seat: do_tasks(queue, seat, rounds, one))  # noqa: B023
+        # A task of the last phase is the longest: 10 G pairs/s, an old processor's rate.
+        at_once = max(1, int(CALL_SECONDS * 1e10 * len(ranges) / (n * n * depth)))
+        arguments = (rounds, dtype.type(1), at_once)
+        run_phases(pool, sizes, lambda queue, seat: do_tasks(queue, seat, *arguments))  # noqa: B023
     if symmetric:
         pool.run(lambda r: mirror(matrix, *r), ranges)
 
 
 @kernel
-def do_tasks(queue: TaskQueue, seat: Indices, rounds: Rounds, one: Any) -> int:
+def do_tasks(queue: TaskQueue, seat: Indices, rounds: Rounds, one: Any, at_once: int) -> int:
     """Do some tasks; `one` is as in :func:`~metricmix.kernels.minplus.update_rows`."""
     panels, per_round = len(rounds.panel_ranges), 1 + len(rounds.panel_ranges) + len(rounds.ranges)
-    for _ in range(TASKS_PER_CALL):
+    for _ in range(at_once):
         task = int(next_task(queue, seat))
         if task < 0:
             return task
