@@ -16,6 +16,7 @@ from metricmix.kernels.minplus import (
     min_plus,
     pack_columns,
     pack_rows,
+    packed_part,
     panel_width,
     tile_maxima,
     update,
@@ -113,7 +114,7 @@ def test_packing_pads_and_finds_the_lows():
     pack_columns(A.T.copy(), 0, 7, again)
     np.testing.assert_array_equal(again.parts, packed.parts)
     np.testing.assert_array_equal(again.lows, packed.lows)
-    part = packed.between(4, 7)
+    part = packed_part(packed, 4, 7)
     assert len(part.parts) == len(part.lows) == 1
     np.testing.assert_array_equal(part.parts[0], packed.parts[1])
 

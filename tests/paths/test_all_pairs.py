@@ -14,6 +14,7 @@ from metricmix.kernels import locality
 from metricmix.metric import is_metric
 from metricmix.paths import all_pairs
 from metricmix.paths.all_pairs import close_in_place, impute_missing, project
+from metricmix.paths.floyd_warshall import close_block, copy_columns, copy_rows
 from reference.closure import closure, closure_by_rows
 from reference.triangles import broken_triangles
 
@@ -203,13 +204,13 @@ def test_imputation_hides_no_violation():
 def test_kernels_of_the_recursion(dtype):
     block = lengths(20, "dense", True, dtype)
     expected = closure(block).astype(dtype)
-    all_pairs.close_block(block)
+    close_block(block)
     np.testing.assert_allclose(block, expected, rtol=1e-6)
     matrix = lengths(30, "dense", True, dtype)
     out = np.zeros((30, 4), dtype)
-    all_pairs.copy_columns(matrix, 5, 10, 20, out)
+    copy_columns(matrix, 5, 10, 20, out)
     np.testing.assert_array_equal(out[10:20], matrix[10:20, 5:9])
-    all_pairs.copy_rows(matrix, 5, 20, 30, out)
+    copy_rows(matrix, 5, 20, 30, out)
     np.testing.assert_array_equal(out[20:], matrix[5:9, 20:].T)
     assert not out[:10].any()
 

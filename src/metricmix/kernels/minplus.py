@@ -41,9 +41,11 @@ __all__ = [
     "pack_columns",
     "pack_panels",
     "pack_rows",
+    "packed_part",
     "panel_width",
     "tile_maxima",
     "update",
+    "update_rows",
 ]
 
 
@@ -76,11 +78,13 @@ class Packed(NamedTuple):
             np.empty((parts, depth, width), dtype), np.empty((parts, -(-depth // CHUNK)), dtype)
         )
 
-    def between(self, start: int, stop: int) -> Packed:
-        """Return the parts of rows (or columns) start .. stop - 1; `start` begins a part."""
-        width = self.parts.shape[2]
-        chosen = slice(start // width, -(-stop // width))
-        return Packed(self.parts[chosen], self.lows[chosen])
+
+@kernel
+def packed_part(packed: Packed, start: int, stop: int) -> Packed:
+    """Return the parts of rows (or columns) start .. stop - 1; `start` begins a part."""
+    width = packed.parts.shape[2]
+    first, last = start // width, -(-stop // width)
+    return Packed(packed.parts[first:last], packed.lows[first:last])
 
 
 @kernel
@@ -114,11 +118,12 @@ def pack_columns(matrix: NDArray[Any], start: int, stop: int, out: Packed) -> No
         count = min(width, stop - first)
         part = out.parts[p]
         for k in range(depth):
-            row = matrix[k]
+            # Slices, so that LLVM copies vectors: a fifth of the time.
+            row, target = matrix[k, first : first + count], part[k]
             for j in range(count):
-                part[k, j] = row[first + j]
+                target[j] = row[j]
             for j in range(count, width):
-                part[k, j] = np.inf
+                target[j] = np.inf
         chunk_minima(part, out.lows[p])
 
 

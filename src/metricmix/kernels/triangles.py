@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from metricmix.kernels.minplus import (
     pack_rows,
     panel_width,
     tile_maxima,
-    update,
+    update_rows,
 )
 from metricmix.kernels.minplus_tile import STRIP
 from metricmix.kernels.threads import check_time
@@ -33,21 +34,21 @@ __all__ = [
     "worst_triangles",
 ]
 
-ROW_BLOCK = 64 * STRIP
+ROW_BLOCK = 32 * STRIP
 """Rows that are checked together: their part of the product is all that is kept of it."""
-DEPTH = 128
-"""Intermediate items per round of the product."""
+DEPTH, AT_ONCE = 128, 4
+"""Intermediate items per round of the product, and rounds per call of a kernel."""
 
 
 def collected(job: RowBlocks, n_jobs: int | None) -> list[list[float]]:
-    """Return what was found for every block of rows, the last rows first."""
+    """Return what was found for every block of rows, the first rows first."""
     found: list[list[float]] = [[]] * job.cost.units
 
     def put(start: int, stop: int, arrays: Found) -> None:
         found[start:stop] = arrays[0].tolist()
 
     run_blocks(job, put, n_jobs=n_jobs)
-    return found
+    return found[::-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class RowBlocks(BlockJob):
     def cost(self) -> Cost:
         """Memory for the rows of a block and their product, and a piece of the matrix."""
         n = len(self.matrix)
-        held = float((3 * ROW_BLOCK + 2 * DEPTH) * n * self.matrix.itemsize)
+        held = float((3 * ROW_BLOCK + (1 + AT_ONCE) * DEPTH) * n * self.matrix.itemsize)
         return Cost(-(-n // ROW_BLOCK), ROW_BLOCK * self.row_seconds(n), 72.0, held)
 
     def block(self, start: int, stop: int) -> Found:
@@ -134,21 +135,46 @@ def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool
     diagonal are left undefined. Entries may be negative, and inf where there is no edge.
     """
     (count, columns), dtype = shortest.shape, matrix.dtype
-    n, high, width = len(matrix), low + count, panel_width(matrix.dtype)
+    n, width = len(matrix), panel_width(dtype)
     highs = np.empty((-(-count // STRIP), -(-columns // width)), dtype)
     tile_maxima(shortest, 0, count, highs)
-    depth = 0
-    for first in range(0, n, DEPTH):
-        check_time()
-        last = min(first + DEPTH, n)
-        if last - first != depth:
-            depth = last - first
-            left = Packed.empty(count, depth, STRIP, dtype)
-            right = Packed.empty(columns, depth, width, dtype)
-        pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
-        pack_columns(matrix[first:last], 0, columns, right)
-        release(matrix)
-        update(shortest, 0, count, left, right, highs, low if lower else None)
+    limit = low if lower else columns
+    whole = n - n % DEPTH
+    for begin, end, depth in ((0, whole, DEPTH), (whole, n, n - whole)):
+        if begin == end:
+            continue
+        left = Packed.empty(count, depth, STRIP, dtype)
+        right = Packed.empty(columns, depth, width, dtype)
+        for first in range(begin, end, AT_ONCE * depth):
+            check_time()
+            last = min(first + AT_ONCE * depth, end)
+            arrays = (left, right, highs, dtype.type(1))
+            lower_by_rounds(shortest, matrix, low, limit, first, last, *arrays)
+            release(matrix)
+
+
+@kernel
+def lower_by_rounds(
+    shortest: AnyArray,
+    matrix: AnyArray,
+    low: int,
+    limit: int,
+    first: int,
+    last: int,
+    left: Packed,
+    right: Packed,
+    highs: AnyArray,
+    one: Any,
+) -> None:
+    """Lower `shortest` by the detours over items first .. last - 1, as many at once as `left` has.
+
+    `limit` and `one` are as in :func:`~metricmix.kernels.minplus.update_rows`.
+    """
+    (count, columns), depth = shortest.shape, left.parts.shape[1]
+    for k in range(first, last, depth):
+        pack_rows(matrix[low : low + count, k : k + depth], 0, count, left)
+        pack_columns(matrix[k : k + depth], 0, columns, right)
+        update_rows(shortest, 0, count, limit, left, right, highs, one)
 
 
 @kernel

@@ -3,17 +3,10 @@ r"""Shortest paths between all pairs: the largest metric below given lengths.
 .. math:: d_{ij} = \min_{i = v_0, v_1, \dots, v_m = j} \; \sum_{l=1}^{m} w_{v_{l-1} v_l}
 
 is the shortest-path closure P(w), the largest matrix below `w` that satisfies every triangle
-inequality. Floyd and Warshall's recursion computes it, block by block: for each block K of items
-(the pivots), with D the closure of the block itself,
-
-.. math:: P = w_{:K} \otimes D, \quad Q = D \otimes w_{K:}, \quad w \leftarrow \min(w, P \otimes Q)
-
-where :math:`\otimes` is the min-plus product of :mod:`metricmix.kernels.minplus`. Symmetric lengths
-have :math:`Q = P^T` and need the lower triangle only: half of the work.
-
-The product skips tiles that cannot change, and skips more of them when near items have near
-numbers. So the items are first sorted along a nearest-neighbour tour, if a sample of tiles shows
-that this saves more than moving the matrix costs.
+inequality. Floyd and Warshall's recursion (:mod:`metricmix.paths.floyd_warshall`) computes it from
+min-plus products. These skip tiles that cannot change, and skip more of them when near items have
+near numbers. So the items are first sorted along a nearest-neighbour tour, if a sample of tiles
+shows that this saves more than moving the matrix costs.
 """
 
 from __future__ import annotations
@@ -25,21 +18,12 @@ from numpy.typing import ArrayLike
 
 from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import TooLargeError
-from metricmix.kernels.compile import kernel
 from metricmix.kernels.locality import reorder, tour_order
-from metricmix.kernels.minplus import (
-    Packed,
-    fold,
-    mirror,
-    pack_columns,
-    pack_rows,
-    panel_width,
-    tile_maxima,
-    update,
-)
+from metricmix.kernels.minplus import fold
 from metricmix.kernels.minplus_tile import STRIP
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths
+from metricmix.paths.floyd_warshall import close_all_pairs
 from metricmix.paths.sparse_rows import distances_in_blocks
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import (
@@ -50,7 +34,6 @@ from metricmix.validation import (
 )
 
 __all__ = [
-    "close_block",
     "close_in_place",
     "closed_copy",
     "impute_missing",
@@ -58,9 +41,6 @@ __all__ = [
     "project",
     "searches_pay",
 ]
-
-BLOCK = 64
-"""Pivots per block: a panel (16 KiB) and a strip of the product stay in the first cache."""
 
 PER_ARC = 100
 """Entries that the closure updates while a search reads an edge for one root."""
@@ -124,9 +104,11 @@ def project(
 
 def closed_copy(lengths: AnyArray, *, directed: bool, n_jobs: int | None = None) -> AnyArray:
     """Return the closure of valid lengths as a new array."""
-    d = np.array(lengths, order="C", copy=True, subok=False)
+    d = np.empty(lengths.shape, lengths.dtype)
+    parts = [slice(*r) for r in row_ranges(len(d), 1, 64)]
+    in_threads(lambda rows: np.copyto(d[rows], lengths[rows]), parts, n_jobs)
     if not directed:  # entries that differ by rounding: the smaller one counts
-        in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
+        in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 64, triangle=True), n_jobs)
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
 
 
@@ -211,12 +193,12 @@ def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = No
         except TooLargeError:
             order = None  # slower, but without another array
         if order is None:
-            FloydWarshall(matrix, symmetric, pool).run()
+            close_all_pairs(matrix, symmetric, pool)
             return matrix
         rows = row_ranges(n, 1, 4 * threads)
         ordered = np.empty_like(matrix)
         pool.run(lambda r: reorder(matrix, order, *r, ordered), rows)
-        FloydWarshall(ordered, symmetric, pool).run()
+        close_all_pairs(ordered, symmetric, pool)
         back = np.argsort(order)
         pool.run(lambda r: reorder(ordered, back, *r, matrix), rows)
     return matrix
@@ -245,123 +227,3 @@ def impute_missing(D: ArrayLike, directed: bool = False, *, n_jobs: int | None =
     paths = project(lengths, directed, n_jobs=n_jobs)
     longest = float(np.max(paths, where=np.isfinite(paths), initial=0.0))
     return np.where(missing, np.minimum(paths, longest), given)
-
-
-# -- Floyd and Warshall's recursion by blocks -----------------------------------------------------
-
-Range = tuple[int, int]
-
-
-class FloydWarshall:
-    """The recursion on one matrix, with its buffers; rows are split over the threads of a pool."""
-
-    def __init__(self, matrix: AnyArray, symmetric: bool, pool: ThreadPool) -> None:
-        n, dtype = len(matrix), matrix.dtype
-        self.matrix, self.symmetric, self.pool = matrix, symmetric, pool
-        self.width = panel_width(dtype)
-        # A range's strips fit in the second cache; several ranges per thread balance the load.
-        self.rows = row_ranges(n, STRIP, max(4 * pool.threads, n // 384), triangle=symmetric)
-        unit = int(np.lcm(STRIP, self.width))
-        self.pivot_rows = row_ranges(n, unit, max(pool.threads, n // 768))
-        self.highs = np.empty((-(-n // STRIP), -(-n // self.width)), dtype)
-
-    def run(self) -> None:
-        """Close the matrix in place."""
-        n = len(self.matrix)
-        self.pool.run(lambda r: tile_maxima(self.matrix, *r, self.highs[strips(r)]), self.rows)
-        for start in range(0, n, BLOCK):
-            self.close_pivots(start, min(start + BLOCK, n))
-            self.pool.run(self.update_pivot_columns, self.pivot_rows)
-            self.pool.run(self.update_rest, self.rows)
-        if self.symmetric:
-            self.pool.run(lambda r: mirror(self.matrix, *r), self.rows)
-
-    def close_pivots(self, start: int, stop: int) -> None:
-        """Compute D, the closure of the block of pivots start .. stop - 1, and pack it."""
-        n, depth, dtype = len(self.matrix), stop - start, self.matrix.dtype
-        if start == 0 or depth < BLOCK:
-            self.columns = np.empty((n, depth), dtype)
-            self.left = Packed.empty(n, depth, STRIP, dtype)
-            self.right = Packed.empty(n, depth, self.width, dtype)
-            self.unbounded = np.full((-(-n // STRIP), -(-depth // self.width)), np.inf, dtype)
-            self.inner = Packed.empty(depth, depth, self.width, dtype)
-            self.inner_transposed = Packed.empty(depth, depth, self.width, dtype)
-        self.start, self.stop = start, stop
-        block = self.matrix[start:stop, start:stop].copy()
-        if self.symmetric:
-            block = np.tril(block)
-            block = np.maximum(block, block.T)
-        close_block(block)
-        self.block = block
-        pack_columns(block, 0, depth, self.inner)
-        if not self.symmetric:
-            pack_rows(block, 0, depth, self.inner_transposed)
-
-    def update_pivot_columns(self, r: Range) -> None:
-        """Pack the rows r of P as the left factor, and those of Q transposed as the right one."""
-        low, high = r
-        start, stop = self.start, self.stop
-        if self.symmetric:
-            copy_rows(self.matrix, start, low, min(high, start), self.columns)
-            copy_columns(self.matrix, start, max(low, stop), high, self.columns)
-            inside = slice(max(low, start), max(low, start, min(high, stop)))
-            self.columns[inside] = self.block[inside.start - start : inside.stop - start]
-        else:
-            copy_rows(self.matrix, start, low, high, self.columns)
-            self.multiply(r, self.inner_transposed)
-            pack_rows(self.columns, low, high, self.right.between(low, high))
-            copy_columns(self.matrix, start, low, high, self.columns)
-        self.multiply(r, self.inner)
-        pack_rows(self.columns, low, high, self.left.between(low, high))
-        if self.symmetric:
-            pack_rows(self.columns, low, high, self.right.between(low, high))
-
-    def multiply(self, r: Range, inner: Packed) -> None:
-        """Replace the rows r of `columns` by their min-plus product with D, packed as `inner`."""
-        left = self.left.between(*r)
-        pack_rows(self.columns, *r, left)
-        update(self.columns, *r, left, inner, self.unbounded[: len(left.parts)].copy())
-
-    def update_rest(self, r: Range) -> None:
-        """Lower the rows r of the matrix by the product of P and Q."""
-        diagonal = r[0] if self.symmetric else None
-        left = self.left.between(*r)
-        update(self.matrix, *r, left, self.right, self.highs[strips(r)], diagonal)
-
-
-def strips(r: Range) -> slice:
-    """Return the strips of a range of rows that begins with a strip."""
-    return slice(r[0] // STRIP, -(-r[1] // STRIP))
-
-
-@kernel
-def close_block(block: AnyArray) -> None:
-    """Replace a small block by its closure, with Floyd and Warshall's three loops."""
-    n = block.shape[0]
-    for k in range(n):
-        # A copy: LLVM does not vectorise what might overlap.
-        pivot = block[k].copy()
-        for i in range(n):
-            row = block[i]
-            first = row[k]
-            for j in range(n):
-                row[j] = min(row[j], first + pivot[j])
-
-
-@kernel
-def copy_columns(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) -> None:
-    """Copy columns start, start + 1, … of rows low .. high - 1 to `out`."""
-    for i in range(low, high):
-        row = matrix[i]
-        target = out[i]
-        for k in range(out.shape[1]):
-            target[k] = row[start + k]
-
-
-@kernel
-def copy_rows(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) -> None:
-    """Copy rows start, start + 1, … at columns low .. high - 1 to `out`, transposed."""
-    for k in range(out.shape[1]):
-        row = matrix[start + k]
-        for i in range(low, high):
-            out[i, k] = row[i]

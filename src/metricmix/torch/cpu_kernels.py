@@ -78,7 +78,7 @@ def violations(D: torch.Tensor, directed: bool, tolerance: float) -> tuple[float
     matrix, n = D.numpy(), len(D)
     rows = [(low, min(low + ROW_BLOCK, n)) for low in range(0, n, ROW_BLOCK)][::-1]
     found = in_threads(lambda r: worst_triangles(matrix, *r, not directed, tolerance), rows, None)
-    worst, i, j, _ = max(found, key=lambda part: part[0])
+    worst, i, j, _ = max(found[::-1], key=lambda part: part[0])  # of equal ones the first
     count = sum(part[3] for part in found)
     return (worst, i, j, count) if worst > 0 else (0.0, -1, -1, count)
 
