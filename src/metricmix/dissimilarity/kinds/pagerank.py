@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
