@@ -10,6 +10,7 @@ from metricmix.dissimilarity.breadth_first import (
     breadth_first_all_pairs,
     distances_from_sources,
     distances_to_targets,
+    longest_path,
 )
 
 
@@ -44,6 +45,7 @@ def test_directed_graphs_agree_with_a_plain_queue(n, density, seed):
     assert rows.dtype == np.int32
     finite = np.where(np.isinf(expected), -1, expected)
     np.testing.assert_array_equal(rows, finite[sources])
+    assert longest_path(indptr, indices) == finite.max()
 
 
 @pytest.mark.parametrize("n", [63, 64, 65, 511, 512, 513, 1030])
@@ -57,6 +59,7 @@ def test_word_and_block_boundaries(n):
     np.testing.assert_array_equal(breadth_first_all_pairs(*lists), expected)
     rows = breadth_first(*lists, np.arange(n)).astype(float)
     np.testing.assert_array_equal(np.where(rows < 0, np.inf, rows), expected)
+    assert longest_path(*lists) == expected[np.isfinite(expected)].max()
 
 
 def test_long_paths_and_number_of_threads():

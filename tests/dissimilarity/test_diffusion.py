@@ -1,16 +1,9 @@
-import importlib
-
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from metricmix.dissimilarity.diffusion import (
-    CompressedRows,
-    chebyshev_iteration,
-    diffusion,
-    smoothing_operator,
-)
+from metricmix.dissimilarity.diffusion import diffusion, smoothing_operator
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.exceptions import InputError
@@ -52,31 +45,6 @@ def test_pagerank(restart):
     M = diffusion(GRAPH, restart=restart)
     np.testing.assert_allclose(M, features(np.sqrt(np.maximum(S, 0)), "cosine"), atol=1e-9)
     assert M.source_name == "pagerank"
-
-
-@pytest.mark.parametrize("restart", [0.02, 0.1, 0.5, 1.0])
-def test_chebyshev_iteration_and_factorisation_agree(restart, monkeypatch):
-    operator = smoothing_operator(as_graph(nx.random_regular_graph(3, 500, seed=0)))
-    table = RNG.normal(size=(500, 300))
-    exact = restart * np.linalg.solve(np.eye(500) - (1 - restart) * operator.toarray(), table)
-    module = importlib.import_module("metricmix.dissimilarity.diffusion")
-    for cost in (0, 10**9):  # always iterate; always factorise
-        monkeypatch.setattr(module, "SPARSE_COST", cost)
-        found = module.pagerank_smoothed(operator, table, restart)
-        np.testing.assert_allclose(found, exact, atol=1e-13)
-
-
-def test_the_kernel_solves_the_system():
-    damped = 0.8 * smoothing_operator(as_graph(nx.random_regular_graph(3, 60, seed=0)))
-    right = RNG.normal(size=(60, 5))
-    rows = CompressedRows(damped.indptr, damped.indices, damped.data)
-    steps, rho = np.empty((60, 2)), 0.8
-    for k in range(60):
-        following = 1 / (2 / 0.8 - rho)
-        steps[k] = following * rho, 2 * following / 0.8
-        rho = following
-    found = chebyshev_iteration(rows, right, steps)
-    np.testing.assert_allclose(found, np.linalg.solve(np.eye(60) - damped.toarray(), right))
 
 
 def test_without_features_rows_of_the_walk_are_compared():

@@ -125,8 +125,8 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.WIDE_FROM", 10)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.DIRECTIONS", 2)
+    monkeypatch.setattr("metricmix.dissimilarity.smoothing.LARGE", 10)
+    monkeypatch.setattr("metricmix.dissimilarity.smoothing.DIRECTIONS", 2)
     assert narrow.table.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
     np.testing.assert_allclose(

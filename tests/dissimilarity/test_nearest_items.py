@@ -184,6 +184,23 @@ def test_products_of_sparse_rows() -> None:
     np.testing.assert_allclose(values, X[some] @ X.T, atol=1e-12)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])  # all columns are dense, some, none
+def test_frequent_columns_are_multiplied_as_dense_ones(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from metricmix.dissimilarity import squared_distances
+
+    monkeypatch.setattr(squared_distances, "FEW_OPERATIONS", 0.0)
+    monkeypatch.setattr(squared_distances, "FREQUENT", share)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 30)) * (rng.random((40, 30)) < np.linspace(0.02, 0.9, 30))
+    products = squared_distances.Products(csr_array(X))
+    n_frequent = int((np.count_nonzero(X, axis=0) > 40 * share).sum())
+    assert products.frequent.shape == (40, n_frequent)
+    some = np.array([3, 0, 19])
+    np.testing.assert_allclose(products(some), X[some] @ X.T, atol=1e-12)
+
+
 def test_the_nearest_are_kept() -> None:
     from metricmix.dissimilarity.nearest_blocks import empty_places, keep_nearest, search_tiles
     from metricmix.dissimilarity.squared_distances import half_squares

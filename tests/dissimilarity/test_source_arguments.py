@@ -110,7 +110,7 @@ def test_rows_are_computed_as_they_are_needed() -> None:
 
 def test_smoothed_attributes_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     double = mm.sources_for(X, EDGES, labels=LABELS)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.SINGLE_FROM", 0)
+    monkeypatch.setattr("metricmix.dissimilarity.smoothing.LARGE", 0)
     assert_same(mm.sources_for(X, EDGES, labels=LABELS), double, rtol=1e-2, atol=5e-3)
 
 

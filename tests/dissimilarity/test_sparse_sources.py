@@ -124,9 +124,8 @@ def test_wide_tables_are_smoothed_by_their_leading_directions(
 ) -> None:
     X, links, labels = network(d=60)
     full = mm.sources_for(X, links, nodes=120, labels=labels)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.WIDE_FROM", 100)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.DIRECTIONS", 50)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.SINGLE_FROM", 100)
+    monkeypatch.setattr("metricmix.dissimilarity.smoothing.LARGE", 100)
+    monkeypatch.setattr("metricmix.dissimilarity.smoothing.DIRECTIONS", 50)
     narrow = mm.sources_for(kind(X), links, nodes=120, labels=labels)
     upper = np.triu_indices(120, 1)
     for name, least in (("counts", 1 - 1e-9), ("links smoothed", 0.95), ("links joint", 0.95)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from metricmix.dissimilarity.matrix import (
     facts,
     states,
 )
+from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.exceptions import InputError
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number, check_square_fits, check_table
 
@@ -31,13 +30,10 @@ __all__ = [
     "LogPageRank",
     "diffusion",
     "normalised",
-    "pagerank_smoothed",
     "smoothing_operator",
     "strengths_of",
 ]
 
-SPARSE_COST = 10
-"""Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
 RESTART, FLOOR = 0.1, 1e-6
 """Of :class:`LogPageRank`; a smaller share of a walk counts as not connected."""
 
@@ -179,93 +175,6 @@ def normalised(strengths: Any) -> csr_array[Any, Any]:
     looped = (strengths + eye_array(strengths.shape[0])).tocsr()
     scale = 1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel())
     return csr_array(looped.multiply(scale[:, None]).multiply(scale[None, :]))
-
-
-def pagerank_smoothed(
-    operator: Any, table: Any, restart: float, precision: float = 1e-14
-) -> Floats:
-    """Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
-
-    The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
-    (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs a number of steps
-    known beforehand, about the square root of what the power iteration needs. A dense solution is
-    taken where that is cheaper: small graphs with many features, and dense graphs. Where B is not
-    symmetric, as of directed edges, its rows sum to 1 and the power iteration is taken.
-    """
-    n = operator.shape[0]
-    right = restart * (table if isinstance(table, np.ndarray) else table.toarray())
-    operator = operator.astype(right.dtype, copy=False)
-    damped = (1 - restart) * operator
-    if abs(operator - operator.T).max() > 1e-9:  # not by rounding
-        smoothed = right
-        for _ in range(int(np.ceil(np.log(precision) / np.log(1 - restart)))):
-            smoothed = right + damped @ smoothed
-        return np.asarray(smoothed)
-    spread = 1 - restart  # the eigenvalues are those in 1 +- spread
-    rate = spread / (1 + np.sqrt(1 - spread**2))
-    n_iter = int(np.ceil(np.log(precision / 2) / np.log(rate))) if rate > 0 else 0
-    d = right.shape[1]
-    if n**3 / 3 + 2 * n**2 * d < SPARSE_COST * n_iter * operator.nnz * d:
-        from scipy.linalg import solve
-
-        dense = np.eye(n) - damped.toarray()
-        return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
-    solution = np.empty_like(right)
-    edges = CompressedRows(damped.indptr, damped.indices, damped.data)
-    steps, rho = np.empty((n_iter, 2), right.dtype), spread
-    for k in range(n_iter):
-        following = 1.0 / (2.0 / spread - rho)
-        steps[k] = following * rho, 2.0 * following / spread
-        rho = following
-    together = 32  # columns: few, so that three tables of them stay in the cache
-
-    def solve_columns(start: int) -> None:
-        columns = np.ascontiguousarray(right[:, start : start + together])
-        solution[:, start : start + together] = chebyshev_iteration(edges, columns, steps)
-
-    in_threads(solve_columns, range(0, d, together), threads_for(n))
-    return solution
-
-
-class CompressedRows(NamedTuple):
-    """The rows of a sparse matrix, in the order of scipy's CSR format."""
-
-    indptr: Indices
-    indices: Indices
-    data: Floats
-
-
-@kernel
-def chebyshev_iteration(edges: CompressedRows, right: Floats, steps: Floats) -> Floats:
-    """Return x with ``(I - damped) x = right`` after as many iterations as `steps` has rows.
-
-    `edges` are the rows of damped, (n, n); `right` has shape (n, columns); a row of `steps` has the
-    shares of the last step and of the residual in the next one. All of the same precision.
-    """
-    n, width = right.shape
-    x = np.zeros_like(right)
-    residual = right.copy()
-    step = right.copy()
-    moved = np.empty_like(right[0])
-    for k in range(len(steps)):
-        for i in range(n):
-            for c in range(width):
-                moved[c] = -step[i, c]
-            for e in range(edges.indptr[i], edges.indptr[i + 1]):
-                weight, before = edges.data[e], step[edges.indices[e]]
-                for c in range(width):
-                    moved[c] += weight * before[c]
-            for c in range(width):
-                residual[i, c] += moved[c]
-        a, b = steps[k]
-        for i in range(n):
-            for c in range(width):
-                x[i, c] += step[i, c]
-                step[i, c] = a * step[i, c] + b * residual[i, c]
-    for i in range(n):
-        for c in range(width):
-            x[i, c] += step[i, c]
-    return x
 
 
 @states(

@@ -353,8 +353,13 @@ def row_keys(table: Any, items: Indices) -> Keys:
     found = [np.empty(0, dtype=np.uint64)]
     for start in range(0, len(items), 1024):  # as many rows are made dense at a time
         rows = table[items[start : start + 1024]]
-        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
-        found.append(keys_of(row.tobytes() for row in np.ascontiguousarray(rounded(dense))))
+        if hasattr(rows, "toarray"):  # rounded before, since most entries are zero
+            rows.sum_duplicates()
+            rows = type(rows)((rounded(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+            dense = rows.toarray()
+        else:
+            dense = rounded(np.asarray(rows, dtype=np.float64))
+        found.append(keys_of(row.tobytes() for row in np.ascontiguousarray(dense)))
     return np.concatenate(found)
 
 

@@ -28,7 +28,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.features import GivenTable
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
@@ -53,6 +52,7 @@ from metricmix.dissimilarity.predictors import (
 )
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links, walked_graph
+from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.dissimilarity.specs import SourceSpec, TableSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.exceptions import InputError

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import (
     FEWER_FOLDS,
@@ -17,6 +16,7 @@ from metricmix.dissimilarity.predictors import (
     Predictor,
     Training,
 )
+from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["LabelPropagation", "Spread"]

@@ -13,6 +13,7 @@ What is *attached* for a new item x (:mod:`metricmix.dissimilarity.item_sources`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +24,6 @@ from metricmix.dissimilarity.diffusion import (
     FLOOR,
     RESTART,
     LogPageRank,
-    pagerank_smoothed,
     strengths_of,
 )
 from metricmix.dissimilarity.graphs import Graph, as_graph
@@ -36,12 +36,12 @@ from metricmix.dissimilarity.item_sources import (
     view_of,
 )
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
+from metricmix.dissimilarity.smoothing import narrow, pagerank_smoothed, walked
 from metricmix.dissimilarity.sources import ComputedSource, Source
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.encoding import Encoding, counts_of
 from metricmix.items.items import Items
 from metricmix.items.relation import Memberships, Relation
-from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats
 
 __all__ = [
@@ -200,12 +200,6 @@ class LogWalks(ItemSource):
         return np.asarray(np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0))
 
 
-WIDE_FROM, DIRECTIONS = 1 << 26, 256
-"""Entries from which on attributes are smoothed by their leading singular vectors, and how many.
-With 256 of them, citation networks lost no accuracy (Citeseer 71.8 and 72.3 %, 71.4 and 71.6 with
-all words; Cora 80.5 and 80.1) and took half the time."""
-SINGLE_FROM = 1 << 21
-"""Entries from which on smoothed tables are kept in single precision."""
 PRECISION, SINGLE_PRECISION = 1e-8, 1e-4
 """To which smoothed attributes are computed: far below what their distances tell."""
 
@@ -265,25 +259,13 @@ class GraphRows(RelationSource, TableSource):
         precision = SINGLE_PRECISION if single else PRECISION
         return pagerank_smoothed(operator, self.start, self.spec.restart, precision)
 
+    def walk(self, rows: Floats, weights: Sequence[float]) -> Floats:
+        """Return the sum of rows after 0, 1, ... steps along the links, each with its weight."""
+        return walked(self.links.operator, rows, weights)
+
     def step(self, rows: Floats) -> Floats:
         """Return the rows after one step along the links."""
-        return np.asarray(self.links.operator.astype(rows.dtype, copy=False) @ rows)
-
-
-def narrow(rows: Any) -> tuple[Floats, Any]:
-    """Return a table as a dense one, and the directions that are kept of a wide one.
-
-    Distances become smaller by what the others hold; smoothing, which is linear, keeps to them.
-    """
-    directions = None
-    if rows.shape[1] > DIRECTIONS and float(np.prod(rows.shape)) > WIDE_FROM:
-        from sklearn.decomposition import TruncatedSVD
-
-        with blas_threads(1):
-            directions = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(rows).components_.T
-        rows = rows @ directions
-    table = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
-    return (table.astype(np.float32) if table.size > SINGLE_FROM else table), directions
+        return self.walk(rows, (0.0, 1.0))
 
 
 class ShareRows(GraphRows):

@@ -30,6 +30,9 @@ __all__ = [
 
 CHUNK = 1 << 22
 """Numbers computed at once: 32 MiB."""
+FREQUENT, FEW_OPERATIONS = 0.15, 1e8
+"""Share of the rows from which on products of a column are dense (measured), and operations up to
+which all are sparse."""
 
 
 def squared_distances(X: Any, i: Indices, j: Indices) -> Floats:
@@ -270,21 +273,30 @@ def row_squares(X: Any, dtype: Any = None) -> Floats:
 
 
 class Products:
-    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array."""
+    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array.
+
+    Columns that many rows of a large sparse table have are multiplied as dense ones: there a
+    product of matrices takes less time than adding what is stored.
+    """
 
     def __init__(self, Z: Any) -> None:
-        self.Z = Z
-        self.dense = isinstance(Z, np.ndarray)
-        self.columns = None if self.dense else Z.tocsc()
+        self.Z, self.frequent, self.columns = Z, Z, None
+        if isinstance(Z, np.ndarray):
+            return
+        many = np.bincount(Z.indices, minlength=Z.shape[1]) > FREQUENT * Z.shape[0]
+        self.frequent = np.zeros((Z.shape[0], 0), Z.dtype)
+        if many.any() and sparse_operations(Z) > FEW_OPERATIONS:
+            self.frequent = Z[:, np.flatnonzero(many)].toarray()
+            self.Z = Z[:, np.flatnonzero(~many)]
+        self.columns = self.Z.tocsc()
 
     def __call__(self, rows: AnyArray) -> AnyArray:
         """Return the products of `rows`, (len(rows), n)."""
+        values = np.asarray(self.frequent[rows] @ self.frequent.T)
         Z, C = self.Z, self.columns
-        if C is None:
-            return np.asarray(Z[rows] @ Z.T)
-        values = np.zeros((len(rows), Z.shape[0]), Z.dtype)
-        by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
-        sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
+        if C is not None:
+            by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
+            sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
         return values
 
 

@@ -37,11 +37,12 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
-from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, strengths_of
+from metricmix.dissimilarity.diffusion import normalised, strengths_of
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, deal
 from metricmix.dissimilarity.nearest_items import joined, nearest_items
+from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.dissimilarity.sources import ItemData, data_of
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError

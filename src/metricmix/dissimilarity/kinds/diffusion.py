@@ -30,13 +30,13 @@ class DiffusedAttributes(GraphRows):
 
     @cached_property
     def once(self) -> Floats:
-        """The attributes after one step, (n, d)."""
+        """The attributes after one step, (n, d), which new items need."""
         return self.step(self.start)
 
     @cached_property
     def table(self) -> Floats:
         """The attributes after two steps, rows at length 1."""
-        return unit_rows(self.step(self.once))
+        return unit_rows(self.walk(self.start, (0.0, 0.0, 1.0)))
 
     def new_rows(self, new: NewItemData) -> Floats:
         """Return the attributes of new items after two steps."""

@@ -9,6 +9,7 @@ import numpy as np
 from metricmix.dissimilarity.column_sources import unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.relation_sources import GraphRows
+from metricmix.dissimilarity.smoothing import walked
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
 
@@ -34,7 +35,8 @@ class OwnAndNeighbours(GraphRows):
     @cached_property
     def table(self) -> Floats:
         """The rows of all items, (n, 2 d)."""
-        return np.hstack([self.start, unit_rows(self.links.strengths @ self.start)])
+        around = walked(self.links.strengths, self.start, (0.0, 1.0))
+        return np.hstack([self.start, unit_rows(around)])
 
     def new_rows(self, new: NewItemData) -> Floats:
         """Return the rows of new items, (m, 2 d)."""

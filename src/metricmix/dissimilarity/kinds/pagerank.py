@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed
 from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.smoothing import LARGE, pagerank_matrix
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats
@@ -40,7 +40,7 @@ class PageRankSource(RelationSource):
         """Where walks from each item lead: its PageRank vector in each row, (n, n)."""
         restart = self.spec.restart
         if not self.links.one_way:
-            return pagerank_smoothed(self.links.operator, np.eye(self.n), restart)
+            return pagerank_matrix(self.links.operator, restart)
         from scipy.linalg import solve
 
         system = np.eye(self.n) - (1.0 - restart) * self.links.operator.toarray()
@@ -49,7 +49,16 @@ class PageRankSource(RelationSource):
     @cached_property
     def distances(self) -> FeatureRows:
         """The distances of the PageRank vectors, which take n² numbers."""
-        return FeatureRows(_roots(self.walks), "angular", {})
+        return FeatureRows(self.roots(self.walks), "angular", {})
+
+    def roots(self, table: Floats) -> Floats:
+        """Return square roots, in single precision where n² numbers are many.
+
+        Entries are negative by rounding only.
+        """
+        precision = np.float32 if self.n**2 > LARGE else np.float64
+        found = np.maximum(table, 0.0, dtype=precision)
+        return np.asarray(np.sqrt(found, out=found))
 
     def matrix(self) -> DissimilarityMatrix:
         """Return the distances of all items."""
@@ -65,9 +74,4 @@ class PageRankSource(RelationSource):
         known_walks = np.hstack([self.walks, np.zeros((self.n, m))])
         own = np.hstack([np.zeros((m, self.n)), np.eye(m)])
         reached = self.links.attached(new, self.spec.restart, own, known_walks)
-        return FeatureRows(_roots(known_walks), "angular", {}).cross(_roots(reached))
-
-
-def _roots(table: Floats) -> Floats:
-    """Return the square roots; entries are negative by rounding only."""
-    return np.asarray(np.sqrt(np.maximum(table, 0.0)))
+        return FeatureRows(self.roots(known_walks), "angular", {}).cross(self.roots(reached))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.breadth_first import breadth_first
+from metricmix.dissimilarity.breadth_first import breadth_first, longest_path
 from metricmix.dissimilarity.graphs import Graph
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, facts
@@ -130,11 +130,18 @@ class PathRows(Source):
     @cached_property
     def unreachable(self) -> float:
         """The largest path length plus the longest edge: a search from every item, once."""
-        largest = 0.0
+        adjacency, largest = self._graph.adjacency, 0.0
+        if not self._graph.weighted:
+            return longest_path(adjacency.indptr, adjacency.indices) + 1.0
         for start in range(0, self.n, 256):
-            rows = self._search(self._graph.adjacency, np.arange(start, min(self.n, start + 256)))
+            rows = self._search(adjacency, np.arange(start, min(self.n, start + 256)))
             largest = max(largest, float(rows.max(where=np.isfinite(rows), initial=0.0)))
-        return largest + float(self._graph.adjacency.data.max())
+        return largest + float(adjacency.data.max())
+
+    def _bridged(self, rows: Floats) -> Floats:
+        """Return rows with `unreachable` where there is no path."""
+        apart = np.isinf(rows)
+        return np.where(apart, self.unreachable, rows) if apart.any() else rows
 
     def _search(self, adjacency: Any, items: Indices) -> Floats:
         if not self._graph.weighted:
@@ -146,10 +153,8 @@ class PathRows(Source):
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""
-        rows = self._search(self._graph.adjacency, np.asarray(indices))
-        return np.where(np.isinf(rows), self.unreachable, rows)
+        return self._bridged(self._search(self._graph.adjacency, np.asarray(indices)))
 
     def columns(self, indices: Indices) -> Floats:
         """Return ``M[:, indices].T``."""
-        rows = self._search(self._back, np.asarray(indices))
-        return np.where(np.isinf(rows), self.unreachable, rows)
+        return self._bridged(self._search(self._back, np.asarray(indices)))

@@ -41,7 +41,7 @@ class WalkedShares(ShareRows):
     @cached_property
     def smoothed(self) -> Floats:
         """The average over the steps."""
-        return averaged(self.start, islice(self.stages(), 1, None))
+        return self.walk(self.start, [STAY, *[(1 - STAY) / WALKS] * WALKS])
 
     def new_smoothed(self, new: NewItemData) -> Floats:
         """Return the same of new items."""

@@ -1,0 +1,125 @@
+"""Smoothed tables, beside powers and inverses of dense matrices."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from metricmix.dissimilarity import smoothing
+from metricmix.dissimilarity.diffusion import smoothing_operator
+from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.smoothing import (
+    CompressedRows,
+    chebyshev_iteration,
+    leading_directions,
+    narrow,
+    pagerank_matrix,
+    pagerank_smoothed,
+    walked,
+)
+
+RNG = np.random.default_rng(0)
+OPERATOR = smoothing_operator(as_graph(nx.gnm_random_graph(60, 90, seed=0)))
+
+
+def low_rank(n: int, d: int) -> np.ndarray:
+    """Return a table with ten strong directions and weak noise."""
+    rng = np.random.default_rng(1)
+    strong = rng.normal(size=(n, 10)) * np.linspace(3, 1, 10) @ rng.normal(size=(10, d))
+    return strong + 0.01 * rng.normal(size=(n, d))
+
+
+@pytest.mark.parametrize("restart", [0.02, 0.1, 0.5, 1.0])
+def test_chebyshev_iteration_and_factorisation_agree(
+    restart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = smoothing_operator(as_graph(nx.random_regular_graph(3, 500, seed=0)))
+    table = RNG.normal(size=(500, 300))
+    exact = restart * np.linalg.solve(np.eye(500) - (1 - restart) * operator.toarray(), table)
+    for cost in (0, 10**9):  # always iterate; always factorise
+        monkeypatch.setattr(smoothing, "SPARSE_COST", cost)
+        found = pagerank_smoothed(operator, table, restart)
+        np.testing.assert_allclose(found, exact, atol=1e-13)
+
+
+def test_a_factorisation_keeps_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = RNG.normal(size=(60, 7)).astype(np.float32)
+    monkeypatch.setattr(smoothing, "SPARSE_COST", 10**9)
+    assert pagerank_smoothed(OPERATOR, table, 0.1).dtype == np.float32
+
+
+def test_the_kernel_solves_the_system() -> None:
+    damped = 0.8 * smoothing_operator(as_graph(nx.random_regular_graph(3, 60, seed=0)))
+    right = RNG.normal(size=(60, 5))
+    steps, rho = np.empty((60, 2)), 0.8
+    for k in range(60):
+        following = 1 / (2 / 0.8 - rho)
+        steps[k] = following * rho, 2 * following / 0.8
+        rho = following
+    found = chebyshev_iteration(CompressedRows.of(damped), right, steps)
+    np.testing.assert_allclose(found, np.linalg.solve(np.eye(60) - damped.toarray(), right))
+
+
+@pytest.mark.parametrize("restart", [0.02, 0.1, 1.0])
+def test_the_matrix_of_pagerank(restart: float) -> None:
+    apart = smoothing_operator(as_graph([(0, 1), (2, 3), (3, 4), (1, 5)], nodes=7))
+    for operator in (OPERATOR, apart):
+        n = operator.shape[0]
+        exact = restart * np.linalg.inv(np.eye(n) - (1 - restart) * operator.toarray())
+        found = pagerank_matrix(operator, restart)
+        np.testing.assert_allclose(found, exact, atol=1e-13)
+        np.testing.assert_array_equal(found, found.T)
+    assert found[0, 2] == found[6, 0] == 0.0  # no walk leads there
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 1.0], [0.0, 0.0, 1.0], [0.05, *[0.2] * 5]])
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+def test_walks_are_sums_of_powers(weights: list[float], dtype: type, digits: float) -> None:
+    table, dense = RNG.normal(size=(60, 70)), OPERATOR.toarray()
+    powers = [np.linalg.matrix_power(dense, t) for t in range(len(weights))]
+    expected = sum(w * power @ table for w, power in zip(weights, powers, strict=True))
+    found = walked(OPERATOR, table.astype(dtype), weights)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=digits)
+
+
+# -- wide tables -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (40, 300), (300, 90)])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+@pytest.mark.parametrize("exact", [True, False])
+def test_leading_directions_are_singular_vectors(
+    shape: tuple[int, int], form: type, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = low_rank(*shape)
+    monkeypatch.setattr(smoothing, "EXACT_UP_TO", 1000 if exact else 0)
+    found = leading_directions(form(table), 10)
+    assert found.shape == (shape[1], 10)
+    expected = np.linalg.svd(table)[2][:10].T
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+
+
+def test_leading_directions_do_not_depend_on_the_order_of_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = np.random.default_rng(2).normal(size=(150, 400))  # no direction leads
+    monkeypatch.setattr(smoothing, "EXACT_UP_TO", 0)
+    there, back = (leading_directions(csr_array(rows), 20) for rows in (table, table[::-1]))
+    np.testing.assert_allclose(there @ there.T, back @ back.T, atol=1e-4)
+
+
+def test_only_large_and_wide_tables_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = low_rank(50, 80)
+    same, directions = narrow(csr_array(table))
+    assert directions is None
+    np.testing.assert_array_equal(same, table)
+    monkeypatch.setattr(smoothing, "LARGE", 1000)
+    single, directions = narrow(table)  # large, but not wide
+    assert directions is None
+    assert single.dtype == np.float32
+    monkeypatch.setattr(smoothing, "DIRECTIONS", 10)
+    found, directions = narrow(csr_array(table))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(directions.T @ directions, np.eye(10), atol=1e-6)
+    np.testing.assert_allclose(found @ directions.T, table, atol=0.1)
