@@ -41,6 +41,7 @@ def objectives(seed=0):
         "contrast": mm.objectives.LabelContrast(LABELS, rho=0.3, balanced=True),
         "squares": mm.objectives.LeastSquares(target, rho=1e-2),
         "differences": mm.objectives.TargetDifferences(rng.normal(size=N), rho=1e-2),
+        "links": mm.objectives.PairConstraints([[0, 3], [5, 2]], [[3, 1], [6, 0]], rho=1e-2),
     }
 
 

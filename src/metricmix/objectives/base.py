@@ -155,6 +155,7 @@ class Objective(ABC):
         .. math:: \sum_t p_t \, J_t^T \, \nabla^2 g_t \, J_t
 
         None, unless overridden or the terms are quadratic: solvers use first derivatives then.
+        Terms that are far from convex have several minima, and large steps may miss the nearest.
 
         Parameters
         ----------

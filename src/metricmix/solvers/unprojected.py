@@ -165,11 +165,11 @@ class UnprojectedProblem(Problem):
             keys, which = np.unique(i * self.n + j, return_inverse=True)
             i, j = np.divmod(keys, self.n)
         check_time()
-        sources = self.parametrisation.terms(self._raw_pairs(i, j), i, j)
+        sources = self.parametrisation.terms(self.raw_pairs(i, j), i, j)
         check_time()
         return PairValues(terms, sources, which.reshape(shape), np.flatnonzero(i == j))
 
-    def _raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
+    def raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return raw sources at pairs, (R, E): as blocks where the pairs are many of few items."""
         stack = self.stack.between_any
         items, place = np.unique(np.concatenate([i, j]), return_inverse=True)
