@@ -317,17 +317,14 @@ def solve(
 
 
 def given_weights(stack: DissimilarityStack, equal: Floats, options: Options) -> SolveResult:
-    """Return equal weights, or those of a single source, as a result."""
-    weights = equal
-    if options.single is not None:
-        weights = np.where(np.array(stack.names) == options.single, equal.sum(), 0.0)
+    """Return equal weights as a result."""
     return SolveResult(
         objective=np.nan,
         objective_kind="none",
         status=Status.COMPLETED,
         n_iter=0,
         trace=Trace(),
-        mixture=Mixture(weights, stack.names, beta=options.beta, scaling=stack.scales),
+        mixture=Mixture(equal, stack.names, beta=options.beta, scaling=stack.scales),
     )
 
 
