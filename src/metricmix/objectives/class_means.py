@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import in_threads
 from metricmix.objectives.base import OBJECTIVES, LabelObjective
 from metricmix.objectives.class_scores import inverse_or_zero
 from metricmix.typing import Floats, Indices
@@ -112,6 +114,7 @@ class ClassMeans(LabelObjective):
         self._items = self.labelled[blocks]
         of_class = (self.codes[blocks, None] == np.arange(self.n_classes)) & self._there[..., None]
         self._of_class: Floats = of_class.astype(np.float64)
+        self._classes: Indices = self.codes[blocks]
         self._v: Floats = np.where(self._there, self._weights[blocks], 0.0)
         self._totals: Floats = (self._of_class * self._v[..., None]).sum(axis=1)
         own = _own(self._of_class, self._totals[:, None])
@@ -192,18 +195,12 @@ class ClassMeans(LabelObjective):
 
         Without its own weight for the class of an item. Linear in the distances.
         """
-        size = self._items.shape[1]
-        diagonal = np.arange(size)
-        d = np.array(d, dtype=np.float64).reshape(*d.shape[:-1], size, size)
-        d[..., diagonal, diagonal] = 0.0
         e, v, r = self._of_class[terms], self._v[terms], self._one_by_rest[terms]
         one_by_total = inverse_or_zero(self._totals[terms])[:, None]
-        ve = v[..., None] * e
         # Sums over classes: of the distances to it, from it, and within it.
-        to_class = d @ ve
+        to_class, from_own = sums_over_classes(d, self._classes[terms], v, self.n_classes)
         to_own = _own(e, to_class)
-        from_own = _own(e, d.swapaxes(-1, -2) @ ve)
-        within = (ve * to_class).sum(axis=-2, keepdims=True)
+        within = (v[..., None] * e * to_class).sum(axis=-2, keepdims=True)
         rest_within = _own(e, within) - v * (to_own + from_own)
         own_score = to_own * r - 0.5 * rest_within * r**2
         scores = to_class * one_by_total - 0.5 * within * one_by_total**2
@@ -227,6 +224,47 @@ class ClassMeans(LabelObjective):
     def probabilities(self, terms: Indices, n: int) -> Floats:
         """Return the shares of the blocks in the items that count."""
         return self._probabilities[terms]
+
+
+SUMS_AT_ONCE = 1 << 18
+"""Distances from which on sums over classes are split over threads."""
+
+
+def sums_over_classes(
+    d: Floats, classes: Indices, v: Floats, n_classes: int
+) -> tuple[Floats, Floats]:
+    """Return weighted sums of distances (..., T, B²) within T blocks of B items.
+
+    To the items of each class, (..., T, B, C), and from those of the own class, (..., T, B); the
+    distance of an item to itself counts as 0. Classes and weights are (T, B).
+    """
+    blocks, size = classes.shape
+    flat = np.ascontiguousarray(d, dtype=np.float64).reshape(-1, blocks, size, size)
+    to_class = np.zeros((*flat.shape[:-1], n_classes))
+    from_own = np.zeros(flat.shape[:-1])
+
+    def fill(k: int) -> None:
+        add_over_classes(flat[k], classes, v, to_class[k], from_own[k])
+
+    in_threads(fill, range(len(flat)), None if flat.size > SUMS_AT_ONCE else 1)
+    lead = d.shape[:-2]
+    return to_class.reshape(*lead, *to_class.shape[1:]), from_own.reshape(*lead, blocks, size)
+
+
+@kernel
+def add_over_classes(
+    d: Floats, classes: Indices, v: Floats, to_class: Floats, from_own: Floats
+) -> None:
+    """Add v_i d[x, i] to the sums of x by the class of i, and v_x d[x, i] to i if it is of that."""
+    for t in range(d.shape[0]):
+        for x in range(d.shape[1]):
+            for i in range(d.shape[1]):
+                if i == x:
+                    continue
+                c = classes[t, i]
+                to_class[t, x, c] += v[t, i] * d[t, x, i]
+                if c == classes[t, x]:
+                    from_own[t, i] += v[t, x] * d[t, x, i]
 
 
 def class_means_ridge(sizes: Indices) -> float:

@@ -130,7 +130,9 @@ class UnprojectedProblem(Problem):
             gradient = gradient + values.sources @ flow
             bend = flow * (self.beta * (1.0 - slope))  # the second derivative of softplus
             slope[values.same] = 0.0
-            along = (values.sources * slope)[:, values.which]
+            along = np.empty((self.n_weights, *d.shape))
+            for moves, source in zip(along, values.sources, strict=True):
+                np.take(source * slope, values.which, out=moves, mode="clip")
             curved = self.objective.curvature(values.terms, d, along, p, self.n)
             assert curved is not None
             hessian += curved + (values.sources * bend) @ values.sources.T
