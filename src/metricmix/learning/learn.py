@@ -172,8 +172,9 @@ def solve_as_used(
 ) -> tuple[SolveResult, float]:
     """Learn on edge lengths, and again through paths if the projection changes too many.
 
-    Return the result, and the share of the distances that the projection changes. Learning through
-    paths has a checkpoint of its own. Over sparse edges weights are always learned through paths.
+    Return the result, and the share of the distances that the projection changes; NaN for a refit
+    on edge lengths. Learning through paths has a checkpoint of its own. Over sparse edges weights
+    are always learned through paths.
     """
     everyone = np.arange(stack.n_items)
     if stack.edges is not None and objective is not None:
@@ -182,6 +183,8 @@ def solve_as_used(
     result = solve(objective, stack, task, options, refit=refit, **solver)
     if result.status is Status.INTERRUPTED:
         return result, 0.0
+    if refit and options.projection is False:
+        return result, np.nan  # nothing depends on it
     known = getattr(objective, "labelled", everyone)
     share = moved_share(stack, result, known, options.n_jobs)
     if share <= MOVED_AT_MOST or objective is None or options.projection is True:

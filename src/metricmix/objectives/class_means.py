@@ -227,7 +227,7 @@ class ClassMeans(LabelObjective):
 
 
 SUMS_AT_ONCE = 1 << 18
-"""Distances from which on sums over classes are split over threads."""
+"""Distances that a thread sums over classes at a time."""
 
 
 def sums_over_classes(
@@ -243,10 +243,13 @@ def sums_over_classes(
     to_class = np.zeros((*flat.shape[:-1], n_classes))
     from_own = np.zeros(flat.shape[:-1])
 
-    def fill(k: int) -> None:
-        add_over_classes(flat[k], classes, v, to_class[k], from_own[k])
+    step = max(1, SUMS_AT_ONCE * len(flat) // flat.size) if flat.size else 1
 
-    in_threads(fill, range(len(flat)), None if flat.size > SUMS_AT_ONCE else 1)
+    def fill(start: int) -> None:
+        some = slice(start, start + step)
+        add_over_classes(flat[some], classes, v, to_class[some], from_own[some])
+
+    in_threads(fill, range(0, len(flat), step))
     lead = d.shape[:-2]
     return to_class.reshape(*lead, *to_class.shape[1:]), from_own.reshape(*lead, blocks, size)
 
@@ -256,15 +259,14 @@ def add_over_classes(
     d: Floats, classes: Indices, v: Floats, to_class: Floats, from_own: Floats
 ) -> None:
     """Add v_i d[x, i] to the sums of x by the class of i, and v_x d[x, i] to i if it is of that."""
-    for t in range(d.shape[0]):
-        for x in range(d.shape[1]):
-            for i in range(d.shape[1]):
-                if i == x:
-                    continue
-                c = classes[t, i]
-                to_class[t, x, c] += v[t, i] * d[t, x, i]
-                if c == classes[t, x]:
-                    from_own[t, i] += v[t, x] * d[t, x, i]
+    for k, t, x in np.ndindex(d.shape[:3]):
+        for i in range(d.shape[3]):
+            if i == x:
+                continue
+            c = classes[t, i]
+            to_class[k, t, x, c] += v[t, i] * d[k, t, x, i]
+            if c == classes[t, x]:
+                from_own[k, t, i] += v[t, x] * d[k, t, x, i]
 
 
 def class_means_ridge(sizes: Indices) -> float:
