@@ -81,8 +81,8 @@ def test_items_of_the_fit_and_new_items(rule: str) -> None:
     np.testing.assert_allclose(
         model.predict_proba(X), model.learned_.answers, rtol=1e-9, atol=1e-12
     )
-    new = X[::7] + 0.02
-    assert (model.predict(new) == model.transduction_[::7]).mean() > 0.95
+    new = X[::4] + 0.02
+    assert (model.predict(new) == model.transduction_[::4]).mean() > 0.95
     why = model.explain(X=new[:1])
     assert why.nearest[0].contributions.nodes[0] == "new item"
     learned, rows = model.learned_, next(iter(model._new_rows(new[:1])))[0]
@@ -174,7 +174,7 @@ def test_auto_asks_for_two_standard_errors() -> None:
 
 
 def test_auto_is_skipped_beyond_a_number_of_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 100)
+    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 100)
     model = mm.MetricMixtureClassifier(SOURCES, geodesic="auto", rule="nearest").fit(X, KNOWN)
     assert model.selection_.best.geodesic is None
     assert any(

@@ -240,10 +240,10 @@ def test_it_is_a_candidate_of_the_default_choice():
 
 
 def test_it_is_named_where_it_is_not_compared(monkeypatch):
-    monkeypatch.setattr("metricmix.learning.selection.LOCAL_UP_TO", 0)
+    monkeypatch.setattr("metricmix.learning.trials.LOCAL_UP_TO", 0)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
-    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
 

@@ -213,7 +213,7 @@ def test_a_candidate_that_collapses_is_not_compared(monkeypatch: Any) -> None:
     alike = 5.0 * (Y[:, None] == Y) + rng.uniform(0, 0.1, size=(N, N))
     alike = (alike + alike.T) * (1 - np.eye(N))
     stack = mm.DissimilarityStack({"alike": alike, "place": features(rng.normal(size=(N, 2)))})
-    monkeypatch.setattr("metricmix.learning.selection.MOVED_AT_MOST", 1.0)
+    monkeypatch.setattr("metricmix.learning.trials.MOVED_AT_MOST", 1.0)
     chosen = mm.MetricMixtureClassifier(stack, local=None, rho=1e-6).fit(None, KNOWN).selection_
     assert any("signed" in why and "nearly zero" in why for why in chosen.skipped)
     assert not any(candidate.is_signed for candidate in chosen.candidates)

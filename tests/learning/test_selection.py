@@ -12,6 +12,7 @@ from metricmix.dissimilarity.known import Known
 from metricmix.learning.candidates import Candidate
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Options
+from metricmix.learning.refits import RefitPlan, refit
 from metricmix.learning.selection import CLEAR
 from metricmix.learning.task import Classes, Numbers
 
@@ -179,11 +180,25 @@ def test_parameters_stay_as_they_were_given(numeric):
 def test_a_chosen_single_source_keeps_the_whole_weight(numeric):
     task = Numbers() if numeric else Classes(np.arange(3))
     X, _, known = clusters()
-    candidate = Candidate("telling", None, None, task.rules[0])
+    candidate = Candidate("equal", None, None, task.rules[0], sources=("telling",))
     options = Options(objective=task.objective, constraint="auto").as_candidate(candidate)
     values = known.astype(float) if task.is_numeric else known
     learned = learn(sources(X), task, task.known_of(values), options)
     assert learned.mixture.weights.tolist() == [4.0, 0.0, 0.0]
+    plan = RefitPlan(known=learned.labels, options=options, centre=lambda stack, known: None)
+    assert refit(sources(X), task, plan).mixture.weights.tolist() == [4.0, 0.0, 0.0]
+
+
+def test_a_source_may_have_any_name():
+    """A source called "learned" is compared by itself, with the whole weight."""
+    X, y, known = clusters()
+    stack = sources(X)
+    names = ["learned", "equal", *stack.names[2:]]
+    renamed = mm.DissimilarityStack.from_block(stack.block, names, facts=stack.facts)
+    model = mm.MetricMixtureClassifier(renamed).fit(np.arange(len(y)), known)
+    compared = [c.name for c in model.selection_.candidates]
+    assert {f"{name} alone" for name in names} <= set(compared)
+    assert compared.count("signed weights") <= 1
 
 
 def test_permuted_labels_are_at_chance():
@@ -217,7 +232,7 @@ def test_supervised_sources_are_computed_from_the_labels_of_the_fold(monkeypatch
 
 
 def test_large_stacks_skip_what_needs_paths(monkeypatch):
-    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
     X, y, known = clusters()
     matrices = sources(X)
     model = mm.MetricMixtureClassifier(matrices).fit(np.arange(len(y)), known)

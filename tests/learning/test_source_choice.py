@@ -9,8 +9,9 @@ import metricmix as mm
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learned import Options
 from metricmix.learning.refits import FoldMetric
-from metricmix.learning.selection import Trials, select_sources
+from metricmix.learning.selection import select_sources
 from metricmix.learning.task import Classes
+from metricmix.learning.trials import Trials
 
 
 def species(seed: int, n: int = 40, n_clades: int = 8, n_labels: int = 12):
@@ -136,7 +137,7 @@ def test_items_are_judged_without_their_own_label(monkeypatch):
 
 def test_many_items_without_a_metric_are_not_searched(monkeypatch):
     stack, y, known = species(0)
-    monkeypatch.setattr("metricmix.learning.selection.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
     model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
     assert model.selection_.best.sources is None
     assert "shortest paths" in model.selection_.skipped[0]

@@ -79,6 +79,24 @@ def test_slopes_against_central_differences(objective):
         assert slope[:, q] == pytest.approx((ahead - behind) / 2e-6, rel=1e-6, abs=1e-7)
 
 
+def test_curvature_against_central_differences(objective):
+    terms = np.arange(objective.n_terms(N))
+    i, _ = objective.pairs(terms, N)
+    rng = np.random.default_rng(4)
+    d, p = rng.uniform(0.5, 2.5, i.shape), rng.uniform(0.1, 1.0, len(terms))
+    along = rng.normal(size=(3, *i.shape))
+    found = objective.curvature(terms, d, along, p, N)
+    if found is None:  # kinked, or far from convex
+        assert not objective.convex or isinstance(objective, mm.objectives.Triplets)
+        return
+    differences = np.empty((3, 3))
+    for r in range(3):
+        ahead, behind = (objective.evaluate(terms, d + s * along[r], N)[1] for s in (1e-5, -1e-5))
+        bend = (ahead - behind) / 2e-5 * p[:, None]
+        differences[:, r] = (along * bend).sum(axis=(1, 2))
+    assert found == pytest.approx(differences, rel=1e-6, abs=1e-7)
+
+
 def test_every_objective_is_in_the_table():
     public = {getattr(mm.objectives, name) for name in mm.objectives.__all__}
     kinds = {kind for kind in public if isinstance(kind, type)} - {mm.objectives.Objective}

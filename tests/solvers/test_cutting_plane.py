@@ -13,8 +13,8 @@ import metricmix as mm
 from metricmix.solvers import Status
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import constraint_matrix, pair_positions
+from metricmix.solvers.linear_model import LinearModel, SeparationOracle
 from metricmix.solvers.quadratic_program import largest_margin, nearest_point, quadratic_of
-from metricmix.solvers.unprojected import LinearModel, SeparationOracle
 from reference.flat import minimize
 from reference.instances import on_demand
 from reference.metric_cones import KINDS, cone_instance

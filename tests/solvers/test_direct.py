@@ -22,7 +22,7 @@ from metricmix.solvers.direct import (
     pair_positions,
     trust_constr_bytes,
 )
-from metricmix.solvers.unprojected import LinearModel
+from metricmix.solvers.linear_model import LinearModel
 from reference.flat import minimize
 from reference.metric_cones import KINDS, cone_instance, label_instance
 

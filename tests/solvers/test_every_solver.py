@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions, Solver
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected import LinearModel
+from metricmix.solvers.unprojected import UnprojectedProblem
 
 N, R = 9, 3
 STACK = mm.DissimilarityStack(
@@ -21,6 +22,10 @@ STACK = mm.DissimilarityStack(
 )
 TARGET = STACK.source(0) + 0.5 * STACK.source(1)
 OBJECTIVE = mm.objectives.LeastSquares(TARGET, rho=1e-3)
+MODELS = {
+    **{name: LinearModel for name, kind in METHODS.items() if kind.linear},
+    "newton": UnprojectedProblem,
+}
 ITERATIVE = [name for name, kind in METHODS.items() if issubclass(kind, Solver)]
 
 
@@ -112,7 +117,7 @@ def test_options_of_a_run(kind):
 
 @pytest.mark.parametrize("method", ITERATIVE)
 def test_facts_for_the_loop(method):
-    problem = (LinearModel if METHODS[method].linear else Problem)(OBJECTIVE, STACK)
+    problem = MODELS.get(method, Problem)(OBJECTIVE, STACK)
     solver = METHODS[method]().bind(problem, np.full(R, 1 / R))
     assert dataclasses.is_dataclass(solver.state_type)
     assert solver.returns in ("best", "last", "mean")

@@ -57,7 +57,8 @@ DOCUMENTATION = {
         still a metric. "auto": see `selection_`.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
-        "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.
+        "full", without settings: Newton steps on edge lengths (L-BFGS for objectives without second
+        derivatives); where "auto" of `projection` asks for paths, path generation.
     max_iter : int, optional
     solver_options : dict, optional
         Settings of the solver called `method`, and options of :func:`metricmix.minimize`.

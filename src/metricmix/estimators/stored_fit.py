@@ -306,10 +306,9 @@ def check_selection(selection: Selection, names: tuple[str, ...], task: Task) ->
     sound = 0 <= selection.chosen < S and all(column.shape == (S,) for column in columns)
     sound = sound and selection.measures == task.measures
     require(sound, "expected a row per candidate in 'selection', and which was chosen")
-    known = ("learned", "equal", *names)
     kinds = (None, "nonnegative", "simplex")
     sound = all(
-        c.weights in known
+        c.weights in ("learned", "equal")
         and c.constraint in kinds
         and c.rule.is_numeric == task.is_numeric
         and (c.sources is None or (len(c.sources) > 0 and set(c.sources) <= set(names)))

@@ -30,7 +30,7 @@ class Candidate:
     Attributes
     ----------
     weights : str
-        ``"learned"`` with the constraint, ``"equal"``, or the name of a single source.
+        ``"learned"`` with the constraint, or ``"equal"``.
     constraint : str or None
         Of learned weights: None for any sign.
     rho : float or None
@@ -41,7 +41,8 @@ class Candidate:
     geodesic : int or None
         Nearest items of each item that paths lead along; None for all pairs.
     sources : tuple of str or None
-        Sources whose equal weights are the centre of the ridge; None for all.
+        Sources that have equal weights, or whose equal weights are the centre of the ridge; None
+        for all.
     """
 
     weights: str
@@ -72,8 +73,6 @@ class Candidate:
             name = "local " * self.local + words.get(self.constraint or "", "signed weights")
             if self.sources is not None:
                 name += f" near {self.centre}"
-        elif self.weights != "equal":
-            name = f"{self.weights} alone"
         elif self.sources is not None:
             name = self.centre
         return name if self.geodesic is None else f"{name} along {self.geodesic} nearest items"
@@ -227,5 +226,6 @@ def candidates_over(
             found.append(Candidate("learned", constraint, rhos[0], rules[0], True))
         found.append(Candidate("learned", None, rhos[-1], rules[0]))
         found.append(Candidate("equal", None, None, rules[0]))
-        found += [Candidate(name, None, None, rules[0]) for name in names if len(names) > 1]
+        alone = names if len(names) > 1 else ()
+        found += [Candidate("equal", None, None, rules[0], sources=(name,)) for name in alone]
     return found

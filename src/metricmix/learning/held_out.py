@@ -17,8 +17,9 @@ import numpy as np
 from metricmix.dissimilarity.known import Known
 from metricmix.learning.learned import Learned, id_of, seed_of
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit, refits
-from metricmix.learning.selection import FOLDS, chosen_centre
+from metricmix.learning.selection import chosen_centre
 from metricmix.learning.task import Task
+from metricmix.learning.trials import FOLDS
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_random_state
 

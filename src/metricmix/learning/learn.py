@@ -41,7 +41,9 @@ from metricmix.objectives.class_scores import held_out_scores
 from metricmix.objectives.regression import TargetObjective
 from metricmix.paths.geodesic import geodesic_stack
 from metricmix.paths.trees import distances_from
-from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
+from metricmix.solvers.lbfgs import LBFGS
+from metricmix.solvers.minimize import minimize, solver_from_options
+from metricmix.solvers.newton import Newton
 from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
@@ -170,8 +172,9 @@ def solve_as_used(
 ) -> tuple[SolveResult, float]:
     """Learn on edge lengths, and again through paths if the projection changes too many.
 
-    Return the result, and the share of the distances that the projection changes. Learning through
-    paths has a checkpoint of its own. Over sparse edges weights are always learned through paths.
+    Return the result, and the share of the distances that the projection changes; NaN for a refit
+    on edge lengths. Learning through paths has a checkpoint of its own. Over sparse edges weights
+    are always learned through paths.
     """
     everyone = np.arange(stack.n_items)
     if stack.edges is not None and objective is not None:
@@ -180,6 +183,8 @@ def solve_as_used(
     result = solve(objective, stack, task, options, refit=refit, **solver)
     if result.status is Status.INTERRUPTED:
         return result, 0.0
+    if refit and options.projection is False:
+        return result, np.nan  # nothing depends on it
     known = getattr(objective, "labelled", everyone)
     share = moved_share(stack, result, known, options.n_jobs)
     if share <= MOVED_AT_MOST or objective is None or options.projection is True:
@@ -238,9 +243,14 @@ def solve_on_edges(
 
 def through_paths(options: Options) -> Options:
     """Return settings for learning through paths, by path generation unless told otherwise."""
-    own = {"tol", "memory", "temperature"} & set(options.solver_options or {})
-    method = PathGeneration() if options.method == "full" and not own else options.method
+    method = PathGeneration() if is_left_open(options) else options.method
     return options.replace(projection=True, method=method)
+
+
+def is_left_open(options: Options) -> bool:
+    """Return whether the method is the default, without settings of its own."""
+    own = {"tol", "memory", "temperature"} & set(options.solver_options or {})
+    return bool(options.method == "full" and not own)
 
 
 def moved_share(
@@ -310,17 +320,14 @@ def solve(
 
 
 def given_weights(stack: DissimilarityStack, equal: Floats, options: Options) -> SolveResult:
-    """Return equal weights, or those of a single source, as a result."""
-    weights = equal
-    if options.single is not None:
-        weights = np.where(np.array(stack.names) == options.single, equal.sum(), 0.0)
+    """Return equal weights as a result."""
     return SolveResult(
         objective=np.nan,
         objective_kind="none",
         status=Status.COMPLETED,
         n_iter=0,
         trace=Trace(),
-        mixture=Mixture(weights, stack.names, beta=options.beta, scaling=stack.scales),
+        mixture=Mixture(equal, stack.names, beta=options.beta, scaling=stack.scales),
     )
 
 
@@ -345,12 +352,13 @@ def minimised(
     for name in ("callback", "checkpoint") if refit else ():
         given.pop(name, None)
     merged = {**defaults, **given, **solver}
-    method = options.method
+    projected = options.projection is True
+    # On edge lengths a Newton step costs little more than a gradient.
+    method = "newton" if is_left_open(options) and not projected else options.method
     if isinstance(method, str):
         method, merged = solver_from_options(method, merged)
-    projected = options.projection is True
     max_iter = options.max_iter
-    if max_iter is None and isinstance(method, METHODS["full"]) and not projected:
+    if max_iter is None and isinstance(method, (LBFGS, Newton)) and not projected:
         max_iter = 1000  # a step on edge lengths takes a millisecond
     # Products of some ten thousand numbers: waking threads for them takes longer than they do,
     # and the last digits would depend on how many there are.

@@ -52,9 +52,8 @@ class Options:
     Attributes
     ----------
     centre : tuple of str or None
-        The sources whose equal weights are the centre of the ridge; None for all.
-    single : str or None
-        The source with the whole weight, where nothing is learned.
+        The sources whose equal weights are the centre of the ridge, and the weights where nothing
+        is learned; None for all.
     """
 
     objective: Any = None
@@ -76,7 +75,6 @@ class Options:
     n_jobs: int | None = None
     verbose: bool = False
     centre: tuple[str, ...] | None = None
-    single: str | None = None
 
     # -- checks, once ------------------------------------------------------------------------------
 
@@ -223,7 +221,6 @@ class Options:
             decided,
             objective=None,
             constraint="nonnegative" if self.constraint == "auto" else self.constraint,
-            single=None if candidate.weights == "equal" else candidate.weights,
         )
 
     @property

@@ -79,7 +79,7 @@ def refit(stack: DissimilarityStack, task: Task, plan: RefitPlan) -> Learned:
         stack = stack.relabelled(known, weights=plan.item_weights, keep_choice=plan.keep_choice)
     if isinstance(options.objective, str) and not task.is_learnable(known):
         options = options.replace(objective=None)
-    elif plan.centre is not None:
+    elif plan.centre is not None and options.objective is not None:
         options = options.replace(centre=plan.centre(stack, known))
     solver = {"start": plan.start, "random_state": plan.seed}
     given = {name: value for name, value in solver.items() if value is not None}

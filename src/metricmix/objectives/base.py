@@ -147,6 +147,31 @@ class Objective(ABC):
         """
         return None
 
+    def curvature(
+        self, terms: Indices, d: Floats, along: Floats, p: Floats, n: int
+    ) -> Floats | None:
+        r"""Return the second derivatives of a sum of terms along R directions, (R, R).
+
+        .. math:: \sum_t p_t \, J_t^T \, \nabla^2 g_t \, J_t
+
+        None, unless overridden or the terms are quadratic: solvers use first derivatives then.
+        Terms that are far from convex have several minima, and large steps may miss the nearest.
+
+        Parameters
+        ----------
+        terms, d, n
+            As for :meth:`evaluate`.
+        along : (R, T, q) array
+            Derivatives of the distances: J.
+        p : (T,) array
+            How much each term counts.
+        """
+        found = self.quadratic(terms, n)
+        if found is None:
+            return None
+        moves = along[..., 0]
+        return np.asarray((moves * (2.0 * p * found[0])) @ moves.T)
+
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
         """Draw `size` terms by their probabilities; uniformly unless overridden."""
         return rng.integers(self.n_terms(n), size=size)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import in_threads
 from metricmix.objectives.base import OBJECTIVES, LabelObjective
 from metricmix.objectives.class_scores import inverse_or_zero
 from metricmix.typing import Floats, Indices
@@ -112,6 +114,7 @@ class ClassMeans(LabelObjective):
         self._items = self.labelled[blocks]
         of_class = (self.codes[blocks, None] == np.arange(self.n_classes)) & self._there[..., None]
         self._of_class: Floats = of_class.astype(np.float64)
+        self._classes: Indices = self.codes[blocks]
         self._v: Floats = np.where(self._there, self._weights[blocks], 0.0)
         self._totals: Floats = (self._of_class * self._v[..., None]).sum(axis=1)
         own = _own(self._of_class, self._totals[:, None])
@@ -151,30 +154,15 @@ class ClassMeans(LabelObjective):
         """Return the cross-entropy of each block, and its derivatives by all its distances."""
         size = self._items.shape[1]
         diagonal = np.arange(size)
-        d = np.array(d, dtype=np.float64).reshape(len(terms), size, size)
-        d[:, diagonal, diagonal] = 0.0
         e, v, shares = self._of_class[terms], self._v[terms], self._shares[terms]
         one_by_total, r = inverse_or_zero(self._totals[terms])[:, None], self._one_by_rest[terms]
         ve = v[..., None] * e
+        scores = self._scores(terms, d)
+        likely, log_total = self._likely(terms, scores)
+        value = (shares * (_own(e, scores) + log_total)).sum(axis=1)
 
-        # Sums over classes: of the distances to it, from it, and within it.
-        to_class = d @ ve
-        to_own = _own(e, to_class)
-        from_own = _own(e, d.transpose(0, 2, 1) @ ve)
-        within = (ve * to_class).sum(axis=1, keepdims=True)
-
-        scores = to_class * one_by_total - 0.5 * within * one_by_total**2
-        rest_within = _own(e, within) - v * (to_own + from_own)
-        own_score = to_own * r - 0.5 * rest_within * r**2
-        scores = np.where(e > 0, own_score[..., None], scores)
-        scores = np.where(one_by_total > 0, scores, np.inf)  # classes that are in other blocks
-        least = scores.min(axis=2, keepdims=True)
-        grown = np.exp(least - scores)
-        total = grown.sum(axis=2, keepdims=True)
-        value = (shares * (own_score - least[..., 0] + np.log(total[..., 0]))).sum(axis=1)
-
-        # Backwards: by the scores, by those sums, by the distances.
-        by_score = shares[..., None] * (e - grown / total)
+        # Backwards: by the scores, by the sums over classes, by the distances.
+        by_score = shares[..., None] * (e - likely)
         by_own, by_other = _own(e, by_score), by_score * (1.0 - e)
         by_rest_within = -0.5 * by_own * r**2
         by_within = (e * by_rest_within[..., None] - 0.5 * by_other * one_by_total**2).sum(
@@ -189,6 +177,46 @@ class ClassMeans(LabelObjective):
         slope[:, diagonal, diagonal] = 0.0
         return value, slope.reshape(len(terms), -1)
 
+    def curvature(self, terms: Indices, d: Floats, along: Floats, p: Floats, n: int) -> Floats:
+        r"""Return the second derivatives of a sum of blocks along directions.
+
+        Scores are linear in the distances, so that these are, with :math:`q_c` the softmax of
+        minus the scores, covariances of the moves of the scores under q.
+        """
+        likely, _ = self._likely(terms, self._scores(terms, d))
+        moves = self._scores(terms, along)
+        moves -= (likely * moves).sum(axis=-1, keepdims=True)
+        moves *= np.sqrt(likely * (p[:, None] * self._shares[terms])[..., None])
+        moves = moves.reshape(len(along), likely.size)
+        return np.asarray(moves @ moves.T)
+
+    def _scores(self, terms: Indices, d: Floats) -> Floats:
+        """Return the scores of the items of blocks, (..., T, B, C), at distances (..., T, B²).
+
+        Without its own weight for the class of an item. Linear in the distances.
+        """
+        e, v, r = self._of_class[terms], self._v[terms], self._one_by_rest[terms]
+        one_by_total = inverse_or_zero(self._totals[terms])[:, None]
+        # Sums over classes: of the distances to it, from it, and within it.
+        to_class, from_own = sums_over_classes(d, self._classes[terms], v, self.n_classes)
+        to_own = _own(e, to_class)
+        within = (v[..., None] * e * to_class).sum(axis=-2, keepdims=True)
+        rest_within = _own(e, within) - v * (to_own + from_own)
+        own_score = to_own * r - 0.5 * rest_within * r**2
+        scores = to_class * one_by_total - 0.5 * within * one_by_total**2
+        return np.where(e > 0, own_score[..., None], scores)
+
+    def _likely(self, terms: Indices, scores: Floats) -> tuple[Floats, Floats]:
+        """Return the softmax of minus the scores, (T, B, C), and the logarithm of its sum."""
+        # Classes that are in other blocks do not compete.
+        present = self._totals[terms][:, None] > 0
+        scores = np.where(present, scores, np.inf)
+        least = scores.min(axis=-1, keepdims=True)
+        likely = np.exp(least - scores)
+        total = likely.sum(axis=-1, keepdims=True)
+        likely /= total
+        return likely, (np.log(total) - least)[..., 0]
+
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
         """Draw blocks by the weight of their items that count."""
         return rng.choice(len(self._probabilities), size, p=self._probabilities)
@@ -196,6 +224,49 @@ class ClassMeans(LabelObjective):
     def probabilities(self, terms: Indices, n: int) -> Floats:
         """Return the shares of the blocks in the items that count."""
         return self._probabilities[terms]
+
+
+SUMS_AT_ONCE = 1 << 18
+"""Distances that a thread sums over classes at a time."""
+
+
+def sums_over_classes(
+    d: Floats, classes: Indices, v: Floats, n_classes: int
+) -> tuple[Floats, Floats]:
+    """Return weighted sums of distances (..., T, B²) within T blocks of B items.
+
+    To the items of each class, (..., T, B, C), and from those of the own class, (..., T, B); the
+    distance of an item to itself counts as 0. Classes and weights are (T, B).
+    """
+    blocks, size = classes.shape
+    flat = np.ascontiguousarray(d, dtype=np.float64).reshape(-1, blocks, size, size)
+    to_class = np.zeros((*flat.shape[:-1], n_classes))
+    from_own = np.zeros(flat.shape[:-1])
+
+    step = max(1, SUMS_AT_ONCE * len(flat) // flat.size) if flat.size else 1
+
+    def fill(start: int) -> None:
+        some = slice(start, start + step)
+        add_over_classes(flat[some], classes, v, to_class[some], from_own[some])
+
+    in_threads(fill, range(0, len(flat), step))
+    lead = d.shape[:-2]
+    return to_class.reshape(*lead, *to_class.shape[1:]), from_own.reshape(*lead, blocks, size)
+
+
+@kernel
+def add_over_classes(
+    d: Floats, classes: Indices, v: Floats, to_class: Floats, from_own: Floats
+) -> None:
+    """Add v_i d[x, i] to the sums of x by the class of i, and v_x d[x, i] to i if it is of that."""
+    for k, t, x in np.ndindex(d.shape[:3]):
+        for i in range(d.shape[3]):
+            if i == x:
+                continue
+            c = classes[t, i]
+            to_class[k, t, x, c] += v[t, i] * d[k, t, x, i]
+            if c == classes[t, x]:
+                from_own[k, t, i] += v[t, x] * d[k, t, x, i]
 
 
 def class_means_ridge(sizes: Indices) -> float:
@@ -216,7 +287,7 @@ def class_means_ridge(sizes: Indices) -> float:
 
 def _own(of_class: Floats, values: Floats) -> Floats:
     """Return, of values per item and class, that of each item's own class; 0 without a class."""
-    return np.asarray((of_class * values).sum(axis=2))
+    return np.asarray((of_class * values).sum(axis=-1))
 
 
 def stratified_blocks(codes: Indices, block_size: int) -> Indices:

@@ -174,8 +174,6 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     >>> class_offsets(np.tile(scores, (10, 1)), np.tile([0, 0, 1, 1], 10)).round(2)
     array([ 0.43, -0.43])
     """
-    from scipy.optimize import minimize
-
     held_out, codes = np.asarray(held_out), np.asarray(codes)
     C = held_out.shape[1]
     sizes = np.bincount(codes, minlength=C)
@@ -188,18 +186,31 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     rows = np.arange(len(own))
     ridge = 0.01 * max(1.0, 20.0 / float(sizes[sizes > 1].mean()))
 
+    counted = np.bincount(own, share, minlength=C)
+
     def loss(b: Floats) -> tuple[float, Floats]:
         z = b - scores
         z -= z.max(axis=1, keepdims=True)
         p = np.exp(z)
         total = p.sum(axis=1, keepdims=True)
-        p /= total
         value = -(share * (z[rows, own] - np.log(total[:, 0]))).sum()
-        slope = share @ p - np.bincount(own, share, minlength=C)
-        return float(value + ridge * (b @ b)), np.asarray(slope + 2.0 * ridge * b)
+        return float(value + ridge * (b @ b)), p / total
 
-    found = np.asarray(minimize(loss, np.zeros(C), jac=True, method="L-BFGS-B").x)
-    return np.where(sizes > 1, found, 0.0)
+    b = np.zeros(C)
+    value, p = loss(b)
+    for _ in range(100):  # Newton steps, some five
+        weighted = share[:, None] * p
+        slope = weighted.sum(axis=0) - counted + 2.0 * ridge * b
+        hessian = np.diag(weighted.sum(axis=0) + 2.0 * ridge) - p.T @ weighted
+        move = -np.linalg.solve(hessian, slope)
+        gain = -float(slope @ move)
+        if gain <= 1e-14:
+            break
+        t = 1.0
+        while (found := loss(b + t * move))[0] > value - 1e-4 * t * gain and t > 1e-9:
+            t *= 0.5
+        b, (value, p) = b + t * move, found
+    return np.where(sizes > 1, b, 0.0)
 
 
 def label_shares(held_out: Floats, codes: Indices) -> Floats:

@@ -102,6 +102,12 @@ class PairConstraints(Objective):
         wrong = np.exp(-np.logaddexp(0.0, -excess))  # 1 / (1 + exp(-excess)), without overflow
         return np.logaddexp(0.0, excess), (sign * wrong)[:, None]
 
+    def curvature(self, terms: Indices, d: Floats, along: Floats, p: Floats, n: int) -> Floats:
+        """Return the second derivatives of a sum of terms along directions."""
+        wrong = np.abs(self.evaluate(terms, d, n)[1][:, 0])
+        moves = along[..., 0]
+        return np.asarray((moves * (p * wrong * (1.0 - wrong))) @ moves.T)
+
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
         """Draw half of the terms from the must-links, on average, and half from the others."""
         must, cannot = len(self.must_link), len(self.cannot_link)

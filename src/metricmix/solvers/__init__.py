@@ -8,6 +8,7 @@ from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.minimize import METHODS, minimize
+from metricmix.solvers.newton import Newton
 from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.result import Progress, SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
@@ -16,6 +17,7 @@ __all__ = [
     "LBFGS",
     "CuttingPlane",
     "Direct",
+    "Newton",
     "PathDescent",
     "PathGeneration",
     "Progress",

@@ -23,6 +23,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
+from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.solvers.loop import Certificate, Outcome
 from metricmix.solvers.minimize import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.solvers.problem import Problem
@@ -34,7 +35,6 @@ from metricmix.solvers.quadratic_program import (
     quadratic_of,
 )
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.unprojected import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number

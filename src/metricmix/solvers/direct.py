@@ -27,11 +27,11 @@ from scipy import sparse
 from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.kernels.threads import blas_threads
 from metricmix.memory import check_fits
+from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.minimize import METHODS, WeightSolver
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status, Trace
-from metricmix.solvers.unprojected import LinearModel
 from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_number

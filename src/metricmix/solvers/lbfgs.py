@@ -249,7 +249,15 @@ def inverse_hessian_times(gradient: Floats, moves: Floats, changes: Floats) -> F
 
 
 def shortest_in_hull(vectors: Floats) -> Floats:
-    """Return the shortest vector in the convex hull of the rows, by non-negative least squares."""
+    """Return the shortest vector in the convex hull of the rows."""
+    return hull_shares(vectors) @ vectors
+
+
+def hull_shares(vectors: Floats) -> Floats:
+    """Return the shares of the rows in the shortest vector of their convex hull.
+
+    By non-negative least squares.
+    """
     from scipy.optimize import nnls
 
     size = float(np.abs(vectors).max()) or 1.0
@@ -257,7 +265,7 @@ def shortest_in_hull(vectors: Floats) -> Floats:
     system = np.vstack([vectors.T / size, np.ones(len(vectors))])
     shares, _ = nnls(system, np.concatenate([np.zeros(vectors.shape[1]), [1.0]]))
     total = float(shares.sum())
-    return (shares / total) @ vectors if total > 0 else vectors[-1]
+    return shares / total if total > 0 else np.eye(len(vectors))[-1]
 
 
 def bundle_direction(weights: Floats, vectors: Floats, constraint: str) -> tuple[Floats, float]:

@@ -18,10 +18,11 @@ from metricmix.mixture.linear import LINKS, LinearWeights, Mixture
 from metricmix.mixture.local import RegionWeights
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.registry import Registry
+from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import Outcome, RunOptions, Solver, check_run_options, finish, run
 from metricmix.solvers.problem import CONSTRAINTS, Problem, project_weights
 from metricmix.solvers.result import SolveResult
-from metricmix.solvers.unprojected import LinearModel, UnprojectedProblem
+from metricmix.solvers.unprojected import UnprojectedProblem
 from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_number, check_random_state
 
@@ -46,7 +47,7 @@ class WeightSolver(ABC):
         Its name, for ``minimize(method="...")``: set where a solver is registered.
     linear : class variable, bool
         Whether the mixture itself is the metric, under constraints
-        (:class:`~metricmix.solvers.unprojected.LinearModel`), or its shortest paths are.
+        (:class:`~metricmix.solvers.linear_model.LinearModel`), or its shortest paths are.
     takes_start : class variable, bool
         Whether the start matters.
     """
@@ -173,7 +174,7 @@ def minimize(
 
         {path_methods}
 
-        The others fit another model, see :mod:`metricmix.solvers.unprojected`: the mixture itself
+        The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
 
         {linear_methods}

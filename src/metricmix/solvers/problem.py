@@ -119,6 +119,15 @@ class Problem:
         """Whether one evaluation over all terms costs little beside a run."""
         return self.n <= 2000
 
+    @property
+    def has_hessian(self) -> bool:
+        """Whether :meth:`with_hessian` is defined: not where shortest paths tie."""
+        return False
+
+    def with_hessian(self, weights: Floats) -> tuple[float, Floats, Floats]:
+        """Return the objective, its gradient and its Hessian."""
+        raise NotImplementedError
+
     def mixture(self, weights: Floats) -> Mixture:
         """Return weights as a mixture that means the same on any stack of these sources."""
         return self.parametrisation.mixture(weights, self.link, self.beta)

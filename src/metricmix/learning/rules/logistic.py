@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
 from metricmix.exceptions import InputError
 from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean, reweighted
 from metricmix.learning.rules.rule import CLASS_RULES, FittedRule
@@ -16,6 +15,9 @@ from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number
 
 __all__ = ["Logistic"]
+
+TOLERANCE = 1e-9
+"""Of the regression: probabilities are right to four or five digits."""
 
 
 @CLASS_RULES.register("logistic", words="logistic regression on double-centred distances")
@@ -72,8 +74,6 @@ class Logistic(ClassMean):
         self, d: Floats, codes: Indices, n_classes: int, within: Floats, others: Floats
     ) -> Floats:
         """Return the probabilities (M, C), priors aside; `others` (U, L) are unlabelled items."""
-        from sklearn.linear_model import LogisticRegression
-
         to_items, overall = within.mean(axis=0), float(within.mean())
 
         def centred(d: Floats) -> Floats:
@@ -81,27 +81,27 @@ class Logistic(ClassMean):
 
         g = centred(within)
         scale = float(np.sqrt(np.square(g).sum(axis=1).mean())) or 1.0
+        # Rows in the basis of the singular vectors: the same model, and faster to fit.
+        axes = np.linalg.svd(g / scale)[2].T / scale
+        rows, rest = g @ axes, centred(others) @ axes if self.self_training else others
+        model = self.fitted(rows, codes, np.ones(len(codes)), n_classes)
+        for _ in range(self.self_training if len(others) else 0):
+            guess = class_probabilities(rest, model)
+            taken, label = most_certain(guess, min(80, max(1, len(others) // 4)))
+            weights = np.concatenate([np.ones(len(codes)), np.full(len(taken), 0.3)])
+            both = np.concatenate([rows, rest[taken]])
+            model = self.fitted(both, np.concatenate([codes, label]), weights, n_classes)
         p = np.zeros((len(d), n_classes))
-        known = np.unique(codes)
-        if len(known) < 2:
-            p[:, known] = 1.0
-            return p
-        model = LogisticRegression(C=self.C, max_iter=1000, tol=1e-4)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(g / scale, codes)
-            more = centred(others) / scale if self.self_training else others
-            for _ in range(self.self_training if len(others) else 0):
-                guess = model.predict_proba(more)
-                taken, label = most_certain(guess, min(80, max(1, len(others) // 4)))
-                rows = np.concatenate([g / scale, more[taken]])
-                weights = np.concatenate([np.ones(len(codes)), np.full(len(taken), 0.3)])
-                model.fit(rows, np.concatenate([codes, model.classes_[label]]), weights)
         step = max(1, len(d) if d.dtype == np.float64 else ROWS_AT_ONCE)
         for start in range(0, len(d), step):
             some = slice(start, start + step)
-            p[some, model.classes_] = model.predict_proba(centred(d[some]) / scale)
+            p[some] = class_probabilities(centred(d[some]) @ axes, model)
         return p
+
+    def fitted(self, rows: Floats, codes: Indices, weights: Floats, n_classes: int) -> Floats:
+        """Return the coefficients of the regression on weighted rows."""
+        given = rows, codes, weights[None], [self.C], n_classes
+        return np.asarray(logistic_path(*given, tol=TOLERANCE)[0, 0])
 
     def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
         """Return the shares of the labels."""
