@@ -324,9 +324,7 @@ def numbers_of(items: Items, column: Column) -> Floats:
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = items.plain_numbers(column.name) if column.format == CellFormat() else None
     if values is None:
-        parsed = {cell: column.format.parse(cell) for cell in set(cells) - unknown_cells(cells)}
-        found = map(parsed.get, cells)
-        values = np.array([np.nan if value is None else value for value in found])
+        values = column.format.parse_all(cells, unknown_cells(cells))
     return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)
 
 

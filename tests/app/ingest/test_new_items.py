@@ -306,6 +306,12 @@ def only_graph(held: dict[str, Any]) -> dict[str, Any]:
             lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(1, 5),
             "not a valid value",
         ),
+        (
+            lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(
+                1, {"tuple": [""] * N}
+            ),
+            "expected a value in column 'size'",
+        ),
     ],
 )
 def test_inconsistent_inputs(world, tmp_path, change, why) -> None:
