@@ -113,7 +113,9 @@ class Column:
 
     def __post_init__(self) -> None:
         scaled = math.isfinite(self.centre) and 0 <= self.reach < math.inf
-        require(scaled and 0 < self.spread < math.inf, "expected a column with a scale")
+        scaled = scaled and 0 < self.spread < math.inf
+        scaled = scaled and self.reach <= LARGEST_NUMBER * self.spread
+        require(scaled, "expected a column with a scale")
 
     def remarks(self) -> Iterator[str]:
         """Yield units of some cells, cells that cannot be read, codes, and what is cut off."""

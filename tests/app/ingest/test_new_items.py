@@ -293,6 +293,10 @@ def only_graph(held: dict[str, Any]) -> dict[str, Any]:
             "a column with a scale",
         ),
         (
+            lambda held: held["columns"]["tuple"][0]["Column"].update(spread=1e-320, reach=1.0),
+            "a column with a scale",
+        ),
+        (
             lambda held: held["columns"]["tuple"][0]["Column"].update(name="q"),
             "the values of all columns",
         ),
