@@ -180,6 +180,8 @@ def solve_as_used(
     result = solve(objective, stack, task, options, refit=refit, **solver)
     if result.status is Status.INTERRUPTED:
         return result, 0.0
+    if refit and options.projection is False:  # nothing depends on it, and nobody is warned
+        return result, 0.0
     known = getattr(objective, "labelled", everyone)
     share = moved_share(stack, result, known, options.n_jobs)
     if share <= MOVED_AT_MOST or objective is None or options.projection is True:
