@@ -96,8 +96,7 @@ THINGS = (
     Thing(
         "parsing of numbers and dates",
         r"def _?(parse|read|to)_(numbers?|floats?|cells?|dates?)(_of|_in)?",
-        "items/cells.py:parse_cell, items/cells.py:parse_number, "
-        "items/number_formats.py:parse_date",
+        "items/cells.py:parse_cell, items/cells.py:parse_number, items/dates.py:parse_date",
         everywhere=True,
     ),
     Thing(

@@ -131,6 +131,8 @@ class Registry(Mapping[str, T]):
 
     def find(self, name: Any, **facts: Any) -> T:
         """Return the kind of this name among those with these facts, or raise InputError."""
+        if self._is_loaded and not facts and isinstance(name, str) and name in self._kinds:
+            return self._kinds[name][1]
         names = self.names(**facts)
         if name not in names:
             raise InputError(

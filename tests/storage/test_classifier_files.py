@@ -243,6 +243,7 @@ def test_what_is_no_estimator(path: Any, settings: Any) -> None:
 
 
 RIDGE = "sklearn.linear_model.Ridge"
+SMOOTH = {"estimator": ["sklearn.naive_bayes.GaussianNB", {"dict": [["var_smoothing", -1.0]]}]}
 EVIL = {"KernelLogisticRegression": {"kernel": "evil", "C": 1.0, "gamma": None}}
 PARAMETERS = ("content", "MetricMixtureClassifier", "parameters")
 RECIPE = (*PARAMETERS, "sources", "dict", 1, 1, "TableSpec")
@@ -261,6 +262,7 @@ PREDICTIONS = (*LEARNED, "DissimilarityStack", "predictions", "dict", 0, 1, "Sup
             set_entry(*RECIPE, "classifier", to={"estimator": [RIDGE, {"dict": []}]}),
             "made as 'sources' says",
         ),
+        (set_entry(*RECIPE, "classifier", to=SMOOTH), "is not a valid value"),
         (set_entry(*RECIPE, "n_folds", to=1), "n_folds"),
         (set_entry(*RECIPE, "probabilities", to=1), "probabilities: expected"),
         (set_entry(*PREDICTIONS, "choice", to=4), "made as 'sources' says"),

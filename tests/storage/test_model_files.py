@@ -117,6 +117,7 @@ def refused(data: bytes, folder: Path, asked: Any = None, expected: Any = None) 
         return False
     for a, b in zip(found, found if expected is None else expected, strict=True):
         assert a.shape == b.shape
+        assert np.isfinite(a).all()
         assert expected is None or np.array_equal(a, b)
     return False
 
@@ -207,6 +208,15 @@ JSON: list[Any] = [
 ]
 
 
+EXTREME = [0, 0.0, -1, -1.5, 1e308, -1e308, 1e-320, 2**62, 10**30, {"float": "inf"}]
+
+
+def value_at(value: Any, way: tuple[Any, ...]) -> Any:
+    for key in way:
+        value = value[key]
+    return value
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to every value in nested dictionaries and lists."""
     yield path
@@ -233,6 +243,19 @@ def test_edited_manifests_that_are_sealed_again(saved: Any, tmp_path: Path, ever
     for way in ways[::every]:
         value = copy.deepcopy(JSON[rng.integers(len(JSON))])
         refused(edited(data, lambda m, _, w=way, v=value: replaced(m, w, v)), tmp_path, asked)
+
+
+@pytest.mark.parametrize("most", [25, pytest.param(400, marks=pytest.mark.slow)])
+def test_extreme_numbers_that_are_sealed_again(saved: Any, tmp_path: Path, most: int) -> None:
+    """What loads predicts, and no NaN."""
+    data, asked, _ = saved
+    content = json.loads(members_of(data)["manifest.json"])["content"]
+    rng = np.random.default_rng(3)
+    ways = [way for way in places(content) if type(value_at(content, way)) in (int, float)]
+    for k in rng.permutation(len(ways))[:most].tolist():
+        value = EXTREME[rng.integers(len(EXTREME))]
+        change = set_entry("content", *ways[k], to=value)
+        refused(edited(data, change), tmp_path, asked)
 
 
 def test_replaced_arrays(saved: Any, tmp_path: Path) -> None:

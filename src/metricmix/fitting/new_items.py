@@ -96,6 +96,9 @@ class FitInputs:
         require(held["specs"], "expected at least one source")
         names = {column.name for column in columns} | {*filter(None, [held["name"]])}
         require(names <= items.columns.keys(), "expected the values of all columns")
+        for column in columns:
+            known = items.known(column.name).any()
+            require(known, f"expected a value in column {column.name!r}")
         sources = []
         for spec in held["specs"]:
             if spec.uses_graph:

@@ -30,7 +30,7 @@ other sources  the dissimilarity as a share of the mean one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,7 +50,7 @@ from metricmix.fitting.shared_words import (
     listed,
 )
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["EdgePhrases", "Reason"]
 
@@ -118,26 +118,41 @@ class EdgePhrases:
         nearest first. What one has said is not repeated, and sources of weight 0, or that know
         nothing of one of the items, say nothing.
         """
-        stack, u, v = self.lengths.stack, np.array([i]), np.array([j])
-        raw = np.asarray(stack.raw_pairs(u, v)[:, 0], dtype=np.float64)
-        weights = np.asarray(self.lengths.mixed.pair_weights(u, v)).reshape(len(raw), -1)[:, 0]
-        nearer = weights * (self._means - raw)
-        told: set[str] = set()
-        found: list[tuple[int, Reason]] = []
-        for r in np.argsort(-nearer, kind="stable").tolist():
-            if weights[r] == 0.0:
-                continue
-            phrases = [one for one in self._told(r, i, j, float(raw[r])) if one[1] not in told]
-            texts = [text for _, text in phrases]
-            told.update(texts)
-            if phrases:
-                reason = Reason(stack.names[r], float(nearer[r]), "; ".join(texts))
-                found.append((phrases[0][0], reason))
-        return [reason for _, reason in sorted(found, key=lambda ranked: ranked[0])]
+        return next(self.reasons_of_edges(np.array([i]), np.array([j])))
+
+    def reasons_of_edges(self, i: Indices, j: Indices) -> Iterator[list[Reason]]:
+        """Yield the same for many edges, whose values are read at once."""
+        stack = self.lengths.stack
+        raw = np.asarray(stack.raw_pairs(i, j), dtype=np.float64)
+        weights = np.asarray(self.lengths.mixed.pair_weights(i, j)).reshape(len(raw), -1)
+        nearer = (weights * (self._means[:, None] - raw)).T
+        used = np.broadcast_to(weights != 0.0, raw.shape).T.tolist()
+        orders = np.argsort(-nearer, axis=1, kind="stable").tolist()
+        edges = zip(
+            i.tolist(), j.tolist(), raw.T.tolist(), nearer.tolist(), used, orders, strict=True
+        )
+        for u, v, values, gains, has_weight, order in edges:
+            told: set[str] = set()
+            found: list[tuple[int, Reason]] = []
+            for r in order:
+                if not has_weight[r]:
+                    continue
+                phrases = [one for one in self._told(r, u, v, values[r]) if one[1] not in told]
+                texts = [text for _, text in phrases]
+                told.update(texts)
+                if phrases:
+                    reason = Reason(stack.names[r], gains[r], "; ".join(texts))
+                    found.append((phrases[0][0], reason))
+            yield [reason for _, reason in sorted(found, key=lambda ranked: ranked[0])]
 
     def sentence(self, i: int, j: int) -> str:
         """Return the phrases of an edge in one line."""
-        return "; ".join(reason.phrase for reason in self.reasons(i, j))
+        return self.sentences(np.array([i]), np.array([j]))[0]
+
+    def sentences(self, i: Indices, j: Indices) -> list[str]:
+        """Return the phrases of many edges, each in one line."""
+        found = self.reasons_of_edges(i, j)
+        return ["; ".join(reason.phrase for reason in reasons) for reasons in found]
 
     @cached_property
     def _means(self) -> Floats:
@@ -153,22 +168,27 @@ class EdgePhrases:
         links = None if file is None else self._links(file)
         if isinstance(source, PredictedSource):
             known = links.ties if links is not None else self._cells(file)
-            if not known[[i, j]].all():
+            if not (known[i] and known[j]):
                 return []
             if source.is_numeric:
                 first, second = (f"{source.values[k]:.4g}" for k in (i, j))
             else:
-                codes = source.values[[i, j]].argmax(axis=1).tolist()
-                named = len(self.classes) == source.values.shape[1]
-                first, second = (self.classes[c] if named else f"class {c}" for c in codes)
-            return [(PREDICTED, self._prediction(name, file, first, second, source.is_numeric))]
+                values, named = source.values, len(self.classes) == source.values.shape[1]
+                codes = self._once(("codes", r), lambda: values.argmax(axis=1).tolist())
+                first, second = (
+                    self.classes[c] if named else f"class {c}" for c in (codes[i], codes[j])
+                )
+            said = self._once(("model", name), lambda: self._model(name, file, source.is_numeric))
+            both = f"{first} for both"
+            what = both if first == second else f"{first} for one, {second} for the other"
+            return [(PREDICTED, f"{said} {what}")]
         ratio = value / float(self._means[r])
         share = f"at {ratio:.0%} of the mean distance"
         if ratio >= FAR:
             share = f"at {ratio:.2g} times the mean distance"
         if file is not None and links is not None:
             found = links(i, j)
-            if found or not links.ties[[i, j]].all():
+            if found or not (links.ties[i] and links.ties[j]):
                 return found
             if links.parts[i] != links.parts[j]:
                 return [(OTHER, f"not connected in {links.name}")]
@@ -210,20 +230,15 @@ class EdgePhrases:
         found: AnyArray = self._once(("cells", names), known)
         return found
 
-    def _prediction(
-        self, name: str, file: ItemSource | None, first: str, second: str, numbers: bool
-    ) -> str:
-        """Return what a model predicts of two items, what model it is, and what it looks at."""
-        what = (
-            f"{first} for both" if first == second else f"{first} for one, {second} for the other"
-        )
+    def _model(self, name: str, file: ItemSource | None, numbers: bool) -> str:
+        """Return the beginning of what a model predicts: which model it is, what it looks at."""
         if file is None:
-            return f"{name!r} predicts {what}"
+            return f"{name!r} predicts"
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
         if file.spec.facts["model"] == "spread":
             over = of if file.spec.uses_graph else f"items near by {of}"
-            return f"{'targets' if numbers else 'labels'} spread over {over} predict {what}"
+            return f"{'targets' if numbers else 'labels'} spread over {over} predict"
         model = "random forest" if file.spec.facts["model"] == "forest" else model_name(numbers)
         model += " with a Gaussian kernel" if file.spec.kind == "kernel" else ""
-        return f"a {model} on {of} predicts {what}"
+        return f"a {model} on {of} predicts"

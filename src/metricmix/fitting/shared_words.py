@@ -106,7 +106,8 @@ class ColumnWords:
     def __init__(self, items: Items, columns: Sequence[Column]) -> None:
         self.items = items
         self.texts = [Words(items, column.name) for column in columns if column.kind == "text"]
-        self.categories = [column.name for column in columns if column.kind == "category"]
+        categories = [column.name for column in columns if column.kind == "category"]
+        self.categories = {name: items.texts(name) for name in categories}
         self.numbers = [c for c in columns if c.kind in ("number", "plain", "date")]
         counts = [column for column in columns if column.kind == "count"]
         self.values = numbers_in(items, self.numbers)
@@ -116,18 +117,11 @@ class ColumnWords:
     def __call__(self, i: int, j: int) -> list[Phrase]:
         """Return the phrases: equal cells and shared words first."""
         found = [text for words in self.texts for text in words(i, j)]
-        found += [text for name in self.categories for text in self._category(name, i, j)]
+        for name, cells in self.categories.items():
+            found += same_cell(name, cells[i], cells[j])
         if self.counted is not None:
             found.append(self.counted(i, j))
         return sorted(found + self._numbers(i, j), key=lambda phrase: phrase[0])
-
-    def _category(self, name: str, i: int, j: int) -> list[Phrase]:
-        cells = self.items.texts(name)
-        if not (cells[i] and cells[j]):
-            return []
-        if cells[i] == cells[j]:
-            return [(SHARED, f"same {name} ({short(cells[i])})")]
-        return [(OTHER, f"{name} {short(cells[i])} and {short(cells[j])}")]
 
     def _numbers(self, i: int, j: int) -> list[Phrase]:
         if self.spread is None:
@@ -217,6 +211,15 @@ class Words:
             return [(OTHER, f"no rare word in common in {self.column}")]
         shared = ", ".join(repr(word) for _, word in order[:SHOWN])
         return [(SHARED, f"{self.column} shares {shared}")]
+
+
+def same_cell(name: str, one: str, other: str) -> list[Phrase]:
+    """Return whether two cells of a column of categories are equal; nothing if one is missing."""
+    if not (one and other):
+        return []
+    if one == other:
+        return [(SHARED, f"same {name} ({short(one)})")]
+    return [(OTHER, f"{name} {short(one)} and {short(other)}")]
 
 
 def numbers_in(items: Items, columns: Sequence[Column]) -> Floats:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
 """Columns of numbers from which on they may be counts, as of words, and the share of zeros."""
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
 CODES_INSIDE = re.compile(r"\x000\d+\x00")
+BLANK_AT_AN_END = re.compile(r"\x00\s|\s\x00")
 LONGEST = 40
 """Characters of a cell that may be a number or a date."""
 LONGEST_MISSING = max(map(len, MISSING))
@@ -64,18 +66,16 @@ def is_known(cell: str) -> bool:
     return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
 
 
-def unknown_cells(cells: Iterable[str]) -> set[str]:
+def unknown_cells(cells: Sequence[str]) -> set[str]:
     """Return the different cells that have no value.
 
     >>> unknown_cells(["3", "NA", "NA"])
     {'NA'}
     """
-    doubtful = (
-        cell
-        for cell in set(cells)
-        if len(cell) <= LONGEST_UNKNOWN or cell[0].isspace() or cell[-1].isspace()
-    )
-    return {cell for cell in doubtful if not is_known(cell)}
+    doubtful: Iterable[str] = cells
+    if not BLANK_AT_AN_END.search("\0".join(["", *cells, ""])):
+        doubtful = compress(cells, map(LONGEST_UNKNOWN.__ge__, map(len, cells)))
+    return {cell for cell in set(doubtful) if not is_known(cell)}
 
 
 def plain_numbers(cells: Sequence[str]) -> Floats | None:

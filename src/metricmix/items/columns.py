@@ -113,7 +113,9 @@ class Column:
 
     def __post_init__(self) -> None:
         scaled = math.isfinite(self.centre) and 0 <= self.reach < math.inf
-        require(scaled and 0 < self.spread < math.inf, "expected a column with a scale")
+        scaled = scaled and 0 < self.spread < math.inf
+        scaled = scaled and self.reach <= LARGEST_NUMBER * self.spread
+        require(scaled, "expected a column with a scale")
 
     def remarks(self) -> Iterator[str]:
         """Yield units of some cells, cells that cannot be read, codes, and what is cut off."""
@@ -324,9 +326,7 @@ def numbers_of(items: Items, column: Column) -> Floats:
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = items.plain_numbers(column.name) if column.format == CellFormat() else None
     if values is None:
-        parsed = {cell: column.format.parse(cell) for cell in set(cells) - unknown_cells(cells)}
-        found = map(parsed.get, cells)
-        values = np.array([np.nan if value is None else value for value in found])
+        values = column.format.parse_all(cells, unknown_cells(cells))
     return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)
 
 

@@ -221,6 +221,8 @@ class Items:
             plain = self.plain_numbers(column)
             if plain is None:
                 unknown = unknown_cells(values)
+                if not unknown:
+                    return np.ones(len(values), dtype=bool)
                 return np.array([cell not in unknown for cell in values], dtype=bool)
             mask = ~np.isnan(plain)
             doubtful = np.flatnonzero(~mask).tolist()

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import median
 
+import numpy as np
+
 from metricmix.items.cells import LONGEST, NUMBERS, SPACES, parse_number
+from metricmix.items.dates import iso_days, parse_date
 from metricmix.state import require, stored
+from metricmix.typing import Floats
 
 __all__ = [
     "CellFormat",
@@ -55,18 +58,6 @@ UNITS = frozenset(
 """Units, as they are compared, that may follow a number without a space; any word may with one."""
 SPELLINGS = str.maketrans({"²": "2", "³": "3", "μ": "u", " ": "", ".": ""})
 """What does not make another unit, in lower case: µ is the Greek letter there."""
-CLOCK = (
-    r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d+)?)?"
-    r"\s?(?P<half>[AaPp][Mm])?)?"
-)
-YEAR_LAST = re.compile(
-    r"(?P<a>\d{1,2})(?P<mark>[./-])(?P<b>\d{1,2})(?P=mark)(?P<year>\d{4})" + CLOCK
-)
-YEAR_FIRST = re.compile(
-    r"(?P<year>\d{4})(?P<mark>[./])(?P<a>\d{1,2})(?P=mark)(?P<b>\d{1,2})" + CLOCK
-)
-ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
-SECONDS_PER_DAY = 86400.0
 ORDERS = {"ymd": "year-month-day", "dmy": "day/month/year", "mdy": "month/day/year"}
 
 
@@ -123,6 +114,18 @@ class CellFormat:
         value = parse_number(number, self.decimal)
         known = same_unit(unit) == same_unit(self.unit) or (self.bare and not unit)
         return value if known or value == 0 else None
+
+    def parse_all(self, cells: Sequence[str], unknown: Collection[str] = ()) -> Floats:
+        """Return many cells in the same way, NaN where they are neither; each different one once.
+
+        `unknown` cells have no value.
+        """
+        values = iso_days(cells) if self.order else np.full(len(cells), np.nan)
+        rest = np.flatnonzero(np.isnan(values)).tolist()
+        parsed = {cell: self.parse(cell) for cell in {cells[k] for k in rest}.difference(unknown)}
+        found = (parsed.get(cells[k]) for k in rest)
+        values[rest] = [np.nan if value is None else value for value in found]
+        return values
 
 
 @dataclass(frozen=True)
@@ -379,6 +382,8 @@ def date_reading(
     if not is_nearly_all(sum(cells[cell] for cell in maybe), total, least):
         return None
     orders = (order,) if order else ("ymd", "dmy", "mdy")
+    if order is None and len(maybe) == len(cells) and not np.isnan(iso_days(maybe)).any():
+        return Reading(CellFormat(order="ymd"), n_read=total)
     values: dict[str, dict[str, float]] = {}
     for one in orders:
         parse = CellFormat(order=one).parse
@@ -397,32 +402,3 @@ def date_reading(
             best, question = "mdy", (ORDERS["dmy"], differ[0])
     notes = () if best == "ymd" else (ORDERS[best],)
     return Reading(CellFormat(order=best), notes, question, n_read=n_read[best])
-
-
-def parse_date(cell: str, order: str = "ymd") -> float | None:
-    """Return the days since 1970 of a date, with the time if it has one; None if it is no date.
-
-    >>> parse_date("1970-01-02 12:00"), parse_date("2.1.1970", "dmy"), parse_date("2.1.1970")
-    (1.5, 1.0, None)
-    """
-    try:
-        if ISO_DATE.fullmatch(cell):
-            moment = datetime.fromisoformat(cell)
-        else:
-            match = YEAR_FIRST.fullmatch(cell)
-            month_first = match is not None or order == "mdy"
-            if match is None and order != "ymd":
-                match = YEAR_LAST.fullmatch(cell)
-            if match is None:
-                return None
-            month, day = match.group("a", "b") if month_first else match.group("b", "a")
-            hour = int(match["hour"] or 0)
-            if match["half"]:
-                hour = hour % 12 + 12 * (match["half"].lower() == "pm")
-            moment = datetime(
-                *(int(match["year"]), int(month), int(day), hour),
-                *(int(match["minute"] or 0), int(match["second"] or 0)),
-            )
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / SECONDS_PER_DAY

@@ -28,25 +28,25 @@ nearest neighbour learn from 1000 of them, drawn at random; the forest from 5000
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
 
 from metricmix.dissimilarity.diffusion import normalised, strengths_of
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, deal
+from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
 from metricmix.dissimilarity.nearest_items import joined, nearest_items
 from metricmix.dissimilarity.smoothing import pagerank_smoothed
 from metricmix.dissimilarity.sources import ItemData, data_of
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
+from metricmix.kernels.threads import small_products
 from metricmix.learning.forest_baseline import RandomForest, forest_features
 from metricmix.learning.task import Task
 from metricmix.typing import AnyArray, Floats, Indices
@@ -259,67 +259,64 @@ class TableRows:
             rows = rows.toarray()
         centred = np.asarray(rows - rows.mean(axis=0), dtype=np.float64)
         spread = float(np.sqrt(np.einsum("ij,ij->", centred, centred) / max(1, len(centred))))
-        self.rows: Floats = centred / (spread or 1.0)
+        # Along the principal directions all distances stay, and regressions converge in few steps.
+        with small_products(centred.shape[1]):
+            _, directions = np.linalg.eigh(centred.T @ centred)
+        self.rows: Floats = centred @ directions / (spread or 1.0)
+        self.squares: Floats = np.einsum("ij,ij->i", self.rows, self.rows)
 
     def nearest(self, train: Indices, y: Indices, test: Indices) -> Indices:
         """Return the classes of the nearest training rows."""
         kept = self.learned_from[train]
-        apart = euclidean_distances(self.rows[test], self.rows[train[kept]])
-        return np.asarray(y[kept][apart.argmin(axis=1)])
+        return np.asarray(y[kept][self.apart(test, train[kept]).argmin(axis=1)])
 
     def logistic(self, train: Indices, y: Indices, test: Indices) -> Indices:
-        """Return what logistic regression says."""
-        from sklearn.linear_model import LogisticRegression
-
-        def model(C: float) -> Any:
-            return LogisticRegression(C=C, max_iter=300, tol=1e-3)
-
-        return self._predicted(model, self.rows, train, y, test)
+        """Return what logistic regression says; all folds and penalties are fitted together."""
+        kept = self.learned_from[train]
+        rows, (classes, codes) = self.rows[train[kept]], np.unique(y[kept], return_inverse=True)
+        folds = list(inner_folds(y[kept]))
+        weights = np.array([*(known for known, _ in folds), np.ones(len(rows))], dtype=np.float64)
+        order = np.argsort(PENALTIES)
+        path = logistic_path(
+            rows, codes, weights, np.array(PENALTIES)[order].tolist(), len(classes)
+        )
+        by_penalty = path[:, np.argsort(order)]
+        right = np.zeros(len(PENALTIES))
+        for (_, out), of_fold in zip(folds, by_penalty, strict=False):
+            for k, coefficients in enumerate(of_fold):
+                answer = class_probabilities(rows[out], coefficients).argmax(axis=1)
+                right[k] += (answer == codes[out]).sum()
+        chosen = by_penalty[-1, int(right.argmax())]
+        return np.asarray(classes[class_probabilities(self.rows[test], chosen).argmax(axis=1)])
 
     def support_vectors(self, train: Indices, y: Indices, test: Indices) -> Indices:
         """Return what support vectors say, by their decision values."""
         from sklearn.svm import SVC
 
-        def model(C: float) -> Any:
-            return SVC(C=C, kernel="precomputed")
-
-        return self._predicted(model, None, train, y, test)
-
-    def _predicted(
-        self,
-        model: Callable[[float], Any],
-        table: Floats | None,
-        train: Indices,
-        y: Indices,
-        test: Indices,
-    ) -> Indices:
-        """Return the predictions of a model whose C is chosen on the training items.
-
-        Without a `table`, it is given kernel values.
-        """
         kept = self.learned_from[train]
         train, y = train[kept], y[kept]
+        values = np.exp(-self.apart(np.concatenate([train, test]), train))
+        everyone = np.arange(len(train))
 
-        def rows(asked: Indices, known: Indices) -> Floats:
-            if table is not None:
-                return table[asked]
-            apart = euclidean_distances(self.rows[asked], self.rows[known], squared=True)
-            return np.asarray(np.exp(-apart))
-
-        def predicted(C: float, known: Indices, classes: Indices, asked: Indices) -> Indices:
-            if (classes == classes[0]).all():
-                return np.full(len(asked), classes[0])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # iterations: near enough
-                fitted = model(C).fit(rows(known, known), classes)
-            return np.asarray(fitted.predict(rows(asked, known)))
+        def predicted(C: float, known: Indices, asked: Indices) -> Indices:
+            if (y[known] == y[known[0]]).all():
+                return np.full(len(asked), y[known[0]])
+            model = SVC(C=C, kernel="precomputed").fit(values[np.ix_(known, known)], y[known])
+            return np.asarray(model.predict(values[np.ix_(asked, known)]))
 
         right = np.zeros(len(PENALTIES))
         for known, out in inner_folds(y):
             for k, C in enumerate(PENALTIES):
-                answer = predicted(C, train[known], y[known], train[out])
+                answer = predicted(C, np.flatnonzero(known), np.flatnonzero(out))
                 right[k] += (answer == y[out]).sum()
-        return predicted(PENALTIES[int(right.argmax())], train, y, test)
+        asked = len(train) + np.arange(len(test))
+        return predicted(PENALTIES[int(right.argmax())], everyone, asked)
+
+    def apart(self, asked: Indices, known: Indices) -> Floats:
+        """Return the squared distances from some rows to others."""
+        products = self.rows[asked] @ self.rows[known].T
+        apart = self.squares[asked][:, None] + self.squares[known] - 2.0 * products
+        return np.asarray(np.maximum(apart, 0.0))
 
 
 class LinkPropagation:

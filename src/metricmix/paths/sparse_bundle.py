@@ -60,14 +60,14 @@ def sparse_paths(
     if len(i) <= 4 * PAIRS_AT_ONCE:
         return joined(pair_by_pair(lengths, i, j, everything, n_jobs), len(i))
     parts = pair_by_pair(lengths, i, j, sample, n_jobs)
-    rest = np.setdiff1d(everything, sample)
+    rest = np.delete(everything, sample)
     settled = np.mean([part.settled.mean() for part in parts])
     starts, ends = len(np.unique(i)), len(np.unique(j))
     if min(starts, ends) * lengths.n < PER_ITEM * len(rest) * settled:
         found = by_roots(lengths, i, j, rest, from_ends=ends < starts, n_jobs=n_jobs)
         parts += found
         known = np.concatenate([part.pairs for part in parts])
-        rest = np.setdiff1d(everything, known)
+        rest = np.delete(everything, known)
     return joined(parts + pair_by_pair(lengths, i, j, rest, n_jobs), len(i))
 
 
@@ -168,7 +168,7 @@ def traced_paths(
         nodes = trace_to_roots(arcs, some, lane[pairs] - start, roots, ends, numbers, found, indptr)
         parts.append(determined(pairs, found, indptr, nodes, lengths.n))
     known = np.concatenate([part.pairs for part in parts])
-    rest = np.setdiff1d(np.arange(len(i)), known)
+    rest = np.delete(np.arange(len(i)), known)
     return joined(parts + pair_by_pair(lengths, i, targets[lane], rest, n_jobs), len(i))
 
 

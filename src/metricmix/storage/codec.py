@@ -260,7 +260,9 @@ def restored_estimator(path: Any, settings: Any) -> Any:
     assert cls is not None
     unknown = sorted(settings.keys() - inspect.signature(cls).parameters.keys())
     require(not unknown, f"expected no setting {', '.join(map(repr, unknown))} of {path}")
-    return cls(**settings)
+    made = cls(**settings)
+    made._validate_params()  # a ValueError now, and not when new items come
+    return made
 
 
 def path_of(cls: type[Any]) -> str | None:

@@ -293,6 +293,10 @@ def only_graph(held: dict[str, Any]) -> dict[str, Any]:
             "a column with a scale",
         ),
         (
+            lambda held: held["columns"]["tuple"][0]["Column"].update(spread=1e-320, reach=1.0),
+            "a column with a scale",
+        ),
+        (
             lambda held: held["columns"]["tuple"][0]["Column"].update(name="q"),
             "the values of all columns",
         ),
@@ -305,6 +309,12 @@ def only_graph(held: dict[str, Any]) -> dict[str, Any]:
         (
             lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(1, 5),
             "not a valid value",
+        ),
+        (
+            lambda held: entry(held["items"]["Items"]["columns"], "size").__setitem__(
+                1, {"tuple": [""] * N}
+            ),
+            "expected a value in column 'size'",
         ),
     ],
 )

@@ -247,7 +247,7 @@ def test_paths_of_a_model_read_back(tmp_path: Path, directed: bool) -> None:
 def test_chains_lead_along_the_nearest_items(tmp_path: Path, directed: bool) -> None:
     n = 40
     model = curved(n, directed=directed)
-    phrases = Annotations(phrases=lambda i, j: f"{i} and {j}")
+    phrases = Annotations(phrases=lambda i, j: [f"{u} and {v}" for u, v in zip(i, j, strict=True)])
     content = page_content(model, n_bootstrap=0, annotations=phrases)
     write_page(tmp_path / "report.html", content)
     tags, data = parsed(tmp_path / "report.html")
@@ -282,7 +282,7 @@ def test_the_shortest_edges_are_said_in_words_first(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(page_paths, "MAX_PHRASES", 7)
     model = curved(30)
     content = page_content(
-        model, n_bootstrap=0, annotations=Annotations(phrases=lambda i, j: "said")
+        model, n_bootstrap=0, annotations=Annotations(phrases=lambda i, j: ["said"] * len(i))
     )
     chains, paths, example = content.chains, content.paths, content.example
     assert chains is not None

@@ -178,8 +178,8 @@ class Annotations:
         The command that made the page.
     facts : sequence of (str, str)
         Names and values that say how the metric was made.
-    phrases : function of two item numbers, optional
-        Says in words what the edge between two items is made of.
+    phrases : function of two (E,) arrays of item numbers, optional
+        Says in words what each of the edges between them is made of.
     headline : str, optional
         How it does beside simpler methods, in a sentence.
     """
@@ -188,7 +188,7 @@ class Annotations:
     sources: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
     facts: Sequence[tuple[str, str]] = ()
-    phrases: Callable[[int, int], str] | None = None
+    phrases: Callable[[Indices, Indices], Sequence[str]] | None = None
     headline: str | None = None
 
 
@@ -290,7 +290,8 @@ def page_content(
         if annotations.phrases is not None:
             first = None if example is None else (paths, *example.items)
             keys = edges_to_phrase([paths if chains is None else chains, paths], first)
-            phrases = {key: annotations.phrases(*divmod(key, n)) for key in keys.tolist()}
+            said = annotations.phrases(*np.divmod(keys, n))
+            phrases = dict(zip(keys.tolist(), said, strict=True))
     trace, status = model.result_.trace, model.result_.status
     return PageContent(
         title=title,

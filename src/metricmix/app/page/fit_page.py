@@ -102,7 +102,7 @@ def run_page(
                 model.metric_.whole.lengths,
                 gathered.sources,
                 model.learned_.task.class_names,
-            ).sentence,
+            ).sentences,
             headline=outcome.headline,
         ),
         on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),

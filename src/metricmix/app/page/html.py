@@ -176,7 +176,7 @@ class ArrayPacker:
 
     def text(self) -> str:
         """Return all arrays as base64 of their deflated bytes."""
-        return base64.b64encode(zlib.compress(b"".join(self._bytes), 9)).decode()
+        return base64.b64encode(zlib.compress(b"".join(self._bytes))).decode()
 
 
 def smallest_type(array: NDArray[np.integer]) -> str:

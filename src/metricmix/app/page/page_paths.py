@@ -128,16 +128,16 @@ def pairs_to_embed(
     bytes_per_pair = (2 if directed else 1) * (n_sources + 1)  # 2 a source less one, 4 a length
     max_bytes = 6_800_000  # size of all paths before compression: about 8 MB of the file
     if n <= 800 and n * (n - 1) * bytes_per_pair <= max_bytes:
-        i, j = np.nonzero(~np.eye(n, dtype=bool))
-    else:
-        d = distances.copy()
-        np.fill_diagonal(d, np.inf)
-        n_nearest = 10
-        near = np.argpartition(d, n_nearest, axis=1)[:, :n_nearest]
-        near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
-        i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
-        i, j = i[j >= 0], j[j >= 0]
-        i, j = np.concatenate([i, j]), np.concatenate([j, i])
+        wanted = ~np.eye(n, dtype=bool)
+        return np.flatnonzero(wanted if directed else np.triu(wanted))
+    d = distances.copy()
+    np.fill_diagonal(d, np.inf)
+    n_nearest = 10
+    near = np.argpartition(d, n_nearest, axis=1)[:, :n_nearest]
+    near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
+    i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
+    i, j = i[j >= 0], j[j >= 0]
+    i, j = np.concatenate([i, j]), np.concatenate([j, i])
     i, j = i[i != j], j[i != j]
     return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
 
