@@ -84,9 +84,8 @@ def logistic_path(
     array([0, 0, 1, 1])
     """
     rows = np.column_stack([Z, np.ones(len(Z))])
-    tables = [rows]
-    if np.abs(rows).max() < LONGEST:
-        tables.insert(0, rows.astype(np.float32))
+    kinds = [np.float64] if np.abs(rows).max() >= LONGEST else [np.float32, np.float64]
+    tables = [product_tables(rows.astype(kind)) for kind in kinds]
     found = np.zeros((len(weights), len(penalties), n_classes, rows.shape[1]))
 
     def solve_group(start: int) -> None:
@@ -98,7 +97,7 @@ def logistic_path(
         W = np.zeros((len(own), *found.shape[2:]))
         for k, C in enumerate(penalties):
             for table in tables:
-                minimize_losses(W, table, y, C * own, present, tol, max_iter)
+                minimize_losses(W, *table, y, C * own, present, tol, max_iter)
             found[group, k] = W
         found[group, :, :, -1] = np.where(present[:, None], found[group, :, :, -1], -np.inf)
 
@@ -114,10 +113,17 @@ def class_probabilities(Z: Floats, W: Floats) -> Floats:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
+def product_tables(rows: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return rows (L, k), their transpose and their squares."""
+    return rows, np.ascontiguousarray(rows.T), rows * rows
+
+
 @kernel
 def minimize_losses(
     W: Floats,
     rows: Floats,
+    columns: Floats,
+    squares: Floats,
     y: Indices,
     weights: Floats,
     present: AnyArray,
@@ -126,14 +132,13 @@ def minimize_losses(
 ) -> Indices:
     """Minimise the losses of F folds from W (F, c, k) on, in place; return their iterations.
 
-    `rows` (L, k) end with a column of ones; products have their precision. Coefficients of classes
-    that a fold does not have, by `present` (F, c), stay as they are.
+    `rows` (L, k) end with a column of ones, `columns` are their transpose, `squares` their squares;
+    products have their precision. Coefficients of classes that a fold does not have, by `present`
+    (F, c), stay 0.
     """
     F, c, k = W.shape
     L, dtype = len(y), rows.dtype
-    columns = np.ascontiguousarray(rows.T)
-    squares = rows * rows
-    point, direction = W.astype(dtype), np.zeros((F, c, k), dtype)
+    point, direction = np.empty((F, c, k), dtype), np.zeros((F, c, k), dtype)
     gradient, diagonal = np.empty((F, c, k), dtype), np.empty((F, c, k), dtype)
     fresh, moved = np.empty((F, c, k), dtype), np.empty((F, c, L), dtype)
     logits, residual = np.empty((F, c, L), dtype), np.zeros((F, c, L), dtype)
@@ -144,6 +149,8 @@ def minimize_losses(
     value, ridge, iterations = np.empty(F), np.ones(F), np.zeros(F, np.int64)
     running = np.ones(F, np.bool_)
 
+    for f in range(F):
+        copy_to(W[f], point[f])
     np.dot(point.reshape(F * c, k), columns, logits.reshape(F * c, L))
     for f in range(F):
         running[f] = present[f].sum() > 1
@@ -184,7 +191,7 @@ def minimize_losses(
             length, accepted = 2.0, False
             while not accepted and length > 2e-9:
                 length *= 0.5
-                trial[:] = logits[f]
+                copy_to(logits[f], trial)
                 add_multiple(trial, -length, moved[f], L)
                 lower = loss_and_residual(trial, y, weights[f], present[f], residual[f])
                 penalty = start - 2.0 * length * both + length * length * square
@@ -192,27 +199,27 @@ def minimize_losses(
                 accepted = lower <= value[f] - 1e-4 * length * slope
             if not accepted:  # at the limit of precision
                 running[f] = False
-                residual[f] = 0
                 continue
             latest[f] = (latest[f] + 1) % MEMORY
             add_multiple(own, -length, along, k)
-            steps[f, latest[f]] = 0
-            add_multiple(steps[f, latest[f]], -length, along, k)
-            logits[f], value[f] = trial, lower
+            copy_to(along, steps[f, latest[f]], -length)
+            copy_to(trial, logits[f])
+            value[f] = lower
         np.dot(residual.reshape(F * c, L), rows, fresh.reshape(F * c, k))
         for f in range(F):
             if not running[f]:
                 continue
             add_multiple(fresh[f], ridge[f], point[f], k - 1)
             change = changes[f, latest[f]]
-            change[:] = fresh[f]
+            copy_to(fresh[f], change)
             add_multiple(change, -1.0, gradient[f], k)
-            gradient[f] = fresh[f]
+            copy_to(fresh[f], gradient[f])
             curvature[f, latest[f]] = product(steps[f, latest[f]], change, k)
             kept[f] = min(kept[f] + 1, MEMORY)
             if curvature[f, latest[f]] <= 0.0:  # rounding: forget all steps
                 kept[f] = 0
-    W[:] = point
+    for f in range(F):
+        copy_to(point[f], W[f])
     return iterations
 
 
@@ -230,7 +237,7 @@ def find_direction(
     """Write the direction of L-BFGS at gradient g, with the preconditioner h, into d."""
     c, k = g.shape
     factor = np.empty(MEMORY)
-    d[:] = g
+    copy_to(g, d)
     for m in range(kept):
         r = (latest - m) % MEMORY
         factor[r] = product(steps[r], d, k) / curvature[r]
@@ -279,7 +286,7 @@ def loss_and_residual(
 @kernel
 def write_shares(residual: Floats, y: Indices, weights: Floats, share: Floats) -> None:
     """Write v p (1 - p) into `share` (c, L), given v (p - 1[y = c])."""
-    share[:] = residual
+    copy_to(residual, share)
     for i in range(len(y)):
         if weights[i] > 0.0:
             share[y[i], i] += weights[i]
@@ -315,3 +322,12 @@ def add_multiple(A: Floats, factor: float, B: Floats, columns: int) -> None:
     for a in range(len(A)):
         for j in range(columns):
             A[a, j] += times * B[a, j]
+
+
+@kernel
+def copy_to(A: Floats, B: Floats, factor: float = 1.0) -> None:
+    """Write a multiple of A into B; assignments to slices take half of the time to compile."""
+    times = B.dtype.type(factor)
+    for a in range(len(A)):
+        for j in range(A.shape[1]):
+            B[a, j] = times * A[a, j]
