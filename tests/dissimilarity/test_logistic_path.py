@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from metricmix.dissimilarity.logistic_path import (
     class_probabilities,
     logistic_path,
-    loss_and_gradient,
-    minimize_loss,
+    loss_and_residual,
+    minimize_losses,
+    product_tables,
 )
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
@@ -70,6 +71,17 @@ def test_default_tolerance_gives_probabilities_to_a_few_hundredths() -> None:
         assert np.abs(p - q).max() < 0.05
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e7, 1e12])
+def test_rows_may_be_short_or_long(size: float) -> None:
+    Z, y, weights = problem("separable", np.random.default_rng(1))
+    C = PENALTIES[1] / size**2  # the same fit in other units
+    found = logistic_path(Z * size, y, weights, [C], 4)
+    expected = logistic_path(Z, y, weights, PENALTIES[1:2], 4)
+    for fold in range(2):
+        p, q = (class_probabilities(X, W[fold, 0]) for X, W in ((Z * size, found), (Z, expected)))
+        assert np.abs(p - q).max() < 0.02
+
+
 def test_one_class_has_all_the_probability() -> None:
     Z, weights = np.arange(6.0).reshape(3, 2), np.array([[1.0, 1.0, 0.0]])
     found = logistic_path(Z, np.array([1, 1, 0]), weights, [1.0], 2)
@@ -77,50 +89,54 @@ def test_one_class_has_all_the_probability() -> None:
 
 
 def test_folds_do_not_depend_on_each_other() -> None:
-    Z, y, weights = problem("plain", np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    Z, y, weights = problem("plain", rng)
     both = logistic_path(Z, y, weights, PENALTIES, 4)
     for fold in range(2):
-        alone = logistic_path(Z, y, weights[fold : fold + 1], PENALTIES, 4)
-        np.testing.assert_array_equal(alone[0], both[fold])
+        others = rng.integers(0, 9, weights.shape).astype(float)
+        others[fold] = weights[fold]
+        np.testing.assert_array_equal(logistic_path(Z, y, others, PENALTIES, 4)[fold], both[fold])
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
-    rng = np.random.default_rng(5)
+def test_folds_are_solved_as_if_alone() -> None:
+    rng = np.random.default_rng(4)
     Z, y, _ = problem("plain", rng)
-    rows, weights, present = (
-        np.column_stack([Z, np.ones(len(Z))]),
-        rng.random(len(y)),
-        np.ones(4, bool),
-    )
-    columns, W = np.ascontiguousarray(rows.T), rng.normal(size=(4, rows.shape[1]))
-    residual, gradient, unused = np.empty((4, len(y))), np.empty(W.shape), np.empty(W.shape)
+    weights = rng.integers(0, 3, (7, len(y))).astype(float)  # more folds than a group has
+    together = logistic_path(Z, y, weights, PENALTIES, 4, tol=1e-18, max_iter=20_000)
+    for fold, own in enumerate(weights):
+        alone = logistic_path(Z, y, own[None], PENALTIES, 4, tol=1e-18, max_iter=20_000)
+        for one, other in zip(alone[0], together[fold], strict=True):
+            p, q = class_probabilities(Z, one), class_probabilities(Z, other)
+            np.testing.assert_allclose(p, q, atol=1e-6)
 
-    def loss(W: Any, gradient: Any = unused) -> float:
-        return float(
-            loss_and_gradient(W, rows, columns, y, weights, present, 1.0, residual, gradient)
-        )
 
-    p = class_probabilities(Z, W)[np.arange(len(y)), y]
-    expected = -weights @ np.log(p) + 0.5 * np.sum(W[:, :-1] ** 2)
-    assert loss(W, gradient) == pytest.approx(expected)
-    for a, j in ((0, 0), (2, 5), (3, rows.shape[1] - 1)):
-        step = np.zeros(W.shape)
-        step[a, j] = 1e-6
-        slope = (loss(W + step) - loss(W - step)) / 2e-6
-        assert gradient[a, j] == pytest.approx(slope, rel=1e-5)
+def test_the_residual_is_the_slope_of_the_loss() -> None:
+    rng = np.random.default_rng(5)
+    _, y, _ = problem("plain", rng)
+    logits, weights, present = rng.normal(size=(4, len(y))), rng.random(len(y)), np.ones(4, bool)
+    weights[::7] = 0.0
+    residual, unused = np.empty(logits.shape), np.empty(logits.shape)
+    loss = loss_and_residual(logits, y, weights, present, residual)
+    p = np.exp(logits) / np.exp(logits).sum(axis=0)
+    assert loss == pytest.approx(-weights @ np.log(p[y, np.arange(len(y))]))
+    for a, i in ((0, 0), (2, 5), (3, 8)):
+        step = np.zeros(logits.shape)
+        step[a, i] = 1e-6
+        ends = [
+            loss_and_residual(logits + sign * step, y, weights, present, unused)
+            for sign in (1.0, -1.0)
+        ]
+        assert residual[a, i] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-8)
 
 
 def test_the_solver_ends_where_the_gradient_is_zero() -> None:
-    Z, y, _ = problem("plain", np.random.default_rng(6))
-    rows, weights, present = (
-        np.column_stack([Z, np.ones(len(Z))]),
-        np.ones(len(y)),
-        np.ones(4, bool),
-    )
-    columns, W = np.ascontiguousarray(rows.T), np.zeros((4, rows.shape[1]))
-    evaluations = minimize_loss(W, rows, columns, rows**2, y, weights, present, 1.0, 1e-18, 1000)
-    gradient = np.empty(W.shape)
-    residual = np.empty((4, len(y)))
-    loss_and_gradient(W, rows, columns, y, weights, present, 1.0, residual, gradient)
-    assert np.abs(gradient).max() < 1e-6
-    assert evaluations > 1
+    Z, y, weights = problem("plain", np.random.default_rng(6))
+    rows, present = np.column_stack([Z, np.ones(len(Z))]), np.ones((2, 4), bool)
+    W = np.zeros((2, 4, rows.shape[1]))
+    iterations = minimize_losses(W, *product_tables(rows), y, weights, present, 1e-18, 1000)
+    assert np.all(iterations > 1)
+    for fold, own in enumerate(weights):
+        residual = own[:, None] * (class_probabilities(Z, W[fold]) - np.eye(4)[y])
+        gradient = residual.T @ rows
+        gradient[:, :-1] += W[fold, :, :-1]
+        assert np.abs(gradient).max() < 1e-6

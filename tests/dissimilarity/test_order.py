@@ -51,7 +51,6 @@ ON_TABLES = {
     "linear": KernelPredictor,
     "rbf": lambda X: KernelPredictor(X, "rbf"),
     "forest": lambda X: Forest(X, 20),
-    "resampled forest": lambda X: Forest(X, 20, is_resampled=True),
 }
 CLASSIFIERS = {
     "logistic": LogisticRegression(C=10.0),

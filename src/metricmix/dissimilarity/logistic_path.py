@@ -11,7 +11,13 @@ The solver is L-BFGS with a diagonal preconditioner, the diagonal of the Hessian
 .. math:: H_{cj} = C \sum_i v_i\, p_c(z_i) (1 - p_c(z_i))\, z_{ij}^2 + 1,
 
 which is close to the Hessian where the columns of the table are orthogonal, as singular vectors
-are. One evaluation takes two products of an (L, k) and a (k, c) matrix; some 20 are needed.
+are. Some 20 iterations are needed. Each multiplies the directions of all folds, (F c, k), with the
+table, and then their residuals, (F c, L). Along a direction the loss needs no product: the logits
+are linear in the step. The products are in single precision until the gradient is small, and in
+double precision from there on.
+
+A fold that has converged stays in these products until the last one has. So the result of a fold
+depends, to the last digit, on its own rows alone: the rounding of a product depends on its shape.
 """
 
 from __future__ import annotations
@@ -31,6 +37,10 @@ TOLERANCE = 1e-5
 MAX_ITER = 300
 MEMORY = 8
 """Steps that L-BFGS keeps."""
+LONGEST = 1e9
+"""Entries of the table up to which products fit in single precision."""
+TOGETHER = 5
+"""Folds whose products are computed as one; such groups run on several threads."""
 
 
 def logistic_path(
@@ -74,22 +84,24 @@ def logistic_path(
     array([0, 0, 1, 1])
     """
     rows = np.column_stack([Z, np.ones(len(Z))])
-    columns, squares = np.ascontiguousarray(rows.T), rows * rows
+    kinds = [np.float64] if np.abs(rows).max() >= LONGEST else [np.float32, np.float64]
+    tables = [product_tables(rows.astype(kind)) for kind in kinds]
     found = np.zeros((len(weights), len(penalties), n_classes, rows.shape[1]))
 
-    def solve_fold(fold: int) -> None:
-        own = np.ascontiguousarray(weights[fold], dtype=np.float64)
-        present = np.zeros(n_classes, dtype=np.bool_)
-        present[y[own > 0]] = True
-        W = np.zeros(found.shape[2:])
-        W[~present, -1] = -np.inf
-        ridge = 2.0 if present.sum() == 2 else 1.0
+    def solve_group(start: int) -> None:
+        group = slice(start, start + TOGETHER)
+        own = np.ascontiguousarray(weights[group], dtype=np.float64)
+        present = np.zeros((len(own), n_classes), dtype=np.bool_)
+        for fold, counts in zip(present, own, strict=True):
+            fold[y[counts > 0]] = True
+        W = np.zeros((len(own), *found.shape[2:]))
         for k, C in enumerate(penalties):
-            if present.sum() > 1:
-                minimize_loss(W, rows, columns, squares, y, C * own, present, ridge, tol, max_iter)
-            found[fold, k] = W
+            for table in tables:
+                minimize_losses(W, *table, y, C * own, present, tol, max_iter)
+            found[group, k] = W
+        found[group, :, :, -1] = np.where(present[:, None], found[group, :, :, -1], -np.inf)
 
-    in_threads(solve_fold, range(len(weights)))
+    in_threads(solve_group, range(0, len(weights), TOGETHER))
     return found
 
 
@@ -101,8 +113,13 @@ def class_probabilities(Z: Floats, W: Floats) -> Floats:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
+def product_tables(rows: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return rows (L, k), their transpose and their squares."""
+    return rows, np.ascontiguousarray(rows.T), rows * rows
+
+
 @kernel
-def minimize_loss(
+def minimize_losses(
     W: Floats,
     rows: Floats,
     columns: Floats,
@@ -110,119 +127,207 @@ def minimize_loss(
     y: Indices,
     weights: Floats,
     present: AnyArray,
-    ridge: float,
     tol: float,
     max_iter: int,
-) -> int:
-    """Minimise the loss from W (c, k) on, in place; return the number of evaluations.
+) -> Indices:
+    """Minimise the losses of F folds from W (F, c, k) on, in place; return their iterations.
 
-    `rows` (L, k) end with a column of ones, `columns` are their transpose.
+    `rows` (L, k) end with a column of ones, `columns` are their transpose, `squares` their squares;
+    products have their precision. Coefficients of classes that a fold does not have, by `present`
+    (F, c), stay 0.
     """
-    c, k = W.shape
-    size = c * k
-    residual, share = np.empty((c, len(y))), np.empty((c, len(y)))
-    gradient, diagonal = np.empty((c, k)), np.empty((c, k))
-    new, new_gradient = np.empty((c, k)), np.empty((c, k))
-    steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
-    curvature, factor = np.empty(MEMORY), np.empty(MEMORY)
-    kept, oldest = 0, 0
-    value = loss_and_gradient(W, rows, columns, y, weights, present, ridge, residual, gradient)
-    evaluations = 1
-    least = 1e-9 * weights.sum()  # of the intercepts, which have no penalty
+    F, c, k = W.shape
+    L, dtype = len(y), rows.dtype
+    point, direction = np.empty((F, c, k), dtype), np.zeros((F, c, k), dtype)
+    gradient, diagonal = np.empty((F, c, k), dtype), np.empty((F, c, k), dtype)
+    fresh, moved = np.empty((F, c, k), dtype), np.empty((F, c, L), dtype)
+    logits, residual = np.empty((F, c, L), dtype), np.zeros((F, c, L), dtype)
+    trial, share = np.empty((c, L), dtype), np.zeros((F, c, L), dtype)
+    steps, changes = np.empty((F, MEMORY, c, k), dtype), np.empty((F, MEMORY, c, k), dtype)
+    curvature, ones = np.empty((F, MEMORY)), np.ones((c, k), dtype)
+    kept, latest = np.zeros(F, np.int64), np.zeros(F, np.int64)
+    value, ridge, iterations = np.empty(F), np.ones(F), np.zeros(F, np.int64)
+    running = np.ones(F, np.bool_)
+
+    for f in range(F):
+        copy_to(W[f], point[f])
+    np.dot(point.reshape(F * c, k), columns, logits.reshape(F * c, L))
+    for f in range(F):
+        running[f] = present[f].sum() > 1
+        ridge[f] = 2.0 if present[f].sum() == 2 else 1.0
+        value[f] = ridge[f] * 0.5 * product(point[f], point[f], k - 1)
+        value[f] += loss_and_residual(logits[f], y, weights[f], present[f], residual[f])
+    np.dot(residual.reshape(F * c, L), rows, gradient.reshape(F * c, k))
+    for f in range(F):
+        add_multiple(gradient[f], ridge[f], point[f], k - 1)
+
     for iteration in range(max_iter):
         if iteration % MEMORY == 0:
-            for a in range(c):
-                for i in range(len(y)):
-                    expected = residual[a, i] + (weights[i] if y[i] == a else 0.0)
-                    rest = 1.0 - expected / weights[i] if weights[i] > 0.0 else 0.0
-                    share[a, i] = expected * rest
-            np.dot(share, squares, diagonal)
-            for a in range(c):
-                for j in range(k):
-                    diagonal[a, j] += ridge if j < k - 1 else least
-        g = gradient.ravel()
-        h = diagonal.ravel()
-        if (g * g / h).sum() <= tol * value:
+            for f in range(F):
+                if running[f]:
+                    write_shares(residual[f], y, weights[f], share[f])
+            np.dot(share.reshape(F * c, L), squares, diagonal.reshape(F * c, k))
+            for f in range(F):  # intercepts have no penalty
+                add_multiple(diagonal[f], ridge[f], ones, k - 1)
+                for a in range(c):
+                    diagonal[f, a, k - 1] += 1e-9 * weights[f].sum()
+        for f in range(F):
+            if running[f]:
+                g, h, d = gradient[f], diagonal[f], direction[f]
+                running[f] = scaled_square(g, h) > tol * value[f]
+                if running[f]:
+                    iterations[f] += 1
+                    find_direction(g, h, steps[f], changes[f], curvature[f], kept[f], latest[f], d)
+        if not running.any():
             break
-        direction = g.copy()
-        for m in range(kept - 1, -1, -1):
-            r = (oldest + m) % MEMORY
-            factor[r] = np.dot(steps[r], direction) / curvature[r]
-            direction -= factor[r] * changes[r]
-        direction /= h
-        if kept:
-            r = (oldest + kept - 1) % MEMORY
-            direction *= curvature[r] / (changes[r] * changes[r] / h).sum()
-        for m in range(kept):
-            r = (oldest + m) % MEMORY
-            direction += (factor[r] - np.dot(changes[r], direction) / curvature[r]) * steps[r]
-        slope = np.dot(g, direction)
-        length, accepted = 1.0, False
-        while not accepted and length > 1e-9:
-            for a in range(c):
-                for j in range(k):
-                    new[a, j] = W[a, j] - (length * direction[a * k + j] if present[a] else 0.0)
-            trial = loss_and_gradient(
-                new, rows, columns, y, weights, present, ridge, residual, new_gradient
-            )
-            evaluations += 1
-            accepted = trial <= value - 1e-4 * length * slope
-            length *= 0.5
-        if not accepted:  # at the limit of precision
-            break
-        r = (oldest + kept) % MEMORY
-        curvature[r] = 0.0
-        for a in range(c):
-            for j in range(k):
-                steps[r, a * k + j] = new[a, j] - W[a, j] if present[a] else 0.0
-                changes[r, a * k + j] = new_gradient[a, j] - gradient[a, j]
-                curvature[r] += steps[r, a * k + j] * changes[r, a * k + j]
-        if kept == MEMORY:
-            oldest = (oldest + 1) % MEMORY
-        else:
-            kept += 1
-        if curvature[r] <= 0.0:  # rounding: forget all steps
-            kept = 0
-        W[:], gradient[:], value = new, new_gradient, trial
-    return evaluations
+        np.dot(direction.reshape(F * c, k), columns, moved.reshape(F * c, L))
+        for f in range(F):
+            if not running[f]:
+                continue
+            own, along = point[f], direction[f]
+            slope = product(gradient[f], along, k)
+            start, both = product(own, own, k - 1), product(own, along, k - 1)
+            square = product(along, along, k - 1)
+            length, accepted = 2.0, False
+            while not accepted and length > 2e-9:
+                length *= 0.5
+                copy_to(logits[f], trial)
+                add_multiple(trial, -length, moved[f], L)
+                lower = loss_and_residual(trial, y, weights[f], present[f], residual[f])
+                penalty = start - 2.0 * length * both + length * length * square
+                lower += 0.5 * ridge[f] * penalty
+                accepted = lower <= value[f] - 1e-4 * length * slope
+            if not accepted:  # at the limit of precision
+                running[f] = False
+                continue
+            latest[f] = (latest[f] + 1) % MEMORY
+            add_multiple(own, -length, along, k)
+            copy_to(along, steps[f, latest[f]], -length)
+            copy_to(trial, logits[f])
+            value[f] = lower
+        np.dot(residual.reshape(F * c, L), rows, fresh.reshape(F * c, k))
+        for f in range(F):
+            if not running[f]:
+                continue
+            add_multiple(fresh[f], ridge[f], point[f], k - 1)
+            change = changes[f, latest[f]]
+            copy_to(fresh[f], change)
+            add_multiple(change, -1.0, gradient[f], k)
+            copy_to(fresh[f], gradient[f])
+            curvature[f, latest[f]] = product(steps[f, latest[f]], change, k)
+            kept[f] = min(kept[f] + 1, MEMORY)
+            if curvature[f, latest[f]] <= 0.0:  # rounding: forget all steps
+                kept[f] = 0
+    for f in range(F):
+        copy_to(point[f], W[f])
+    return iterations
 
 
 @kernel
-def loss_and_gradient(
-    W: Floats,
-    rows: Floats,
-    columns: Floats,
-    y: Indices,
-    weights: Floats,
-    present: AnyArray,
-    ridge: float,
-    residual: Floats,
-    gradient: Floats,
-) -> float:
-    """Return the loss at W (c, k); write its gradient, and v (p - 1[y = c]) into `residual`."""
-    c, k = W.shape
-    np.dot(W[:, : k - 1].copy(), columns[: k - 1], residual)
-    value = 0.0
-    for i in range(len(y)):
-        if weights[i] == 0.0:
-            residual[:, i] = 0.0
-            continue
-        largest = -np.inf
-        for a in range(c):
-            if present[a]:
-                residual[a, i] += W[a, k - 1]
-                largest = max(largest, residual[a, i])
-        own, total = residual[y[i], i] - largest, 0.0
-        for a in range(c):
-            residual[a, i] = np.exp(residual[a, i] - largest) if present[a] else 0.0
-            total += residual[a, i]
-        value += weights[i] * (np.log(total) - own)
-        for a in range(c):
-            residual[a, i] *= weights[i] / total
-        residual[y[i], i] -= weights[i]
-    np.dot(residual, rows, gradient)
+def find_direction(
+    g: Floats,
+    h: Floats,
+    steps: Floats,
+    changes: Floats,
+    curvature: Floats,
+    kept: int,
+    latest: int,
+    d: Floats,
+) -> None:
+    """Write the direction of L-BFGS at gradient g, with the preconditioner h, into d."""
+    c, k = g.shape
+    factor = np.empty(MEMORY)
+    copy_to(g, d)
+    for m in range(kept):
+        r = (latest - m) % MEMORY
+        factor[r] = product(steps[r], d, k) / curvature[r]
+        add_multiple(d, -factor[r], changes[r], k)
+    scale = d.dtype.type(curvature[latest] / scaled_square(changes[latest], h) if kept else 1.0)
     for a in range(c):
-        for j in range(k - 1):
-            value += 0.5 * ridge * W[a, j] * W[a, j]
-            gradient[a, j] += ridge * W[a, j]
+        for j in range(k):
+            d[a, j] *= scale / h[a, j]
+    for m in range(kept - 1, -1, -1):
+        r = (latest - m) % MEMORY
+        rest = factor[r] - product(changes[r], d, k) / curvature[r]
+        add_multiple(d, rest, steps[r], k)
+
+
+@kernel
+def loss_and_residual(
+    logits: Floats, y: Indices, weights: Floats, present: AnyArray, residual: Floats
+) -> float:
+    """Return the weighted loss of logits (c, L); write v (p - 1[y = c]) into `residual`."""
+    c, L = logits.shape
+    largest, total = np.full(L, -np.inf, logits.dtype), np.zeros(L, logits.dtype)
+    for a in range(c):
+        if present[a]:
+            for i in range(L):
+                largest[i] = max(largest[i], logits[a, i])
+    for a in range(c):
+        if present[a]:
+            for i in range(L):
+                residual[a, i] = np.exp(logits[a, i] - largest[i])
+                total[i] += residual[a, i]
+    value = 0.0
+    for i in range(L):
+        if weights[i] > 0.0:
+            value += weights[i] * (np.log(total[i]) + largest[i] - logits[y[i], i])
+        total[i] = weights[i] / total[i]
+    for a in range(c):
+        if present[a]:
+            for i in range(L):
+                residual[a, i] *= total[i]
+    for i in range(L):
+        if weights[i] > 0.0:
+            residual[y[i], i] -= weights[i]
     return value
+
+
+@kernel
+def write_shares(residual: Floats, y: Indices, weights: Floats, share: Floats) -> None:
+    """Write v p (1 - p) into `share` (c, L), given v (p - 1[y = c])."""
+    copy_to(residual, share)
+    for i in range(len(y)):
+        if weights[i] > 0.0:
+            share[y[i], i] += weights[i]
+    for a in range(len(share)):
+        for i in range(len(y)):
+            if weights[i] > 0.0:
+                share[a, i] *= 1.0 - share[a, i] / weights[i]
+
+
+@kernel
+def scaled_square(g: Floats, h: Floats) -> float:
+    """Return the sum of g^2 / h."""
+    total = 0.0
+    for a in range(len(g)):
+        for j in range(g.shape[1]):
+            total += g[a, j] * g[a, j] / h[a, j]
+    return total
+
+
+@kernel
+def product(A: Floats, B: Floats, columns: int) -> float:
+    """Return the sum of the products of the entries of two matrices, of their first columns."""
+    total = 0.0
+    for a in range(len(A)):
+        total += np.dot(A[a, :columns], B[a, :columns])
+    return total
+
+
+@kernel
+def add_multiple(A: Floats, factor: float, B: Floats, columns: int) -> None:
+    """Add a multiple of the first columns of B to those of A."""
+    times = A.dtype.type(factor)
+    for a in range(len(A)):
+        for j in range(columns):
+            A[a, j] += times * B[a, j]
+
+
+@kernel
+def copy_to(A: Floats, B: Floats, factor: float = 1.0) -> None:
+    """Write a multiple of A into B; assignments to slices take half of the time to compile."""
+    times = B.dtype.type(factor)
+    for a in range(len(A)):
+        for j in range(A.shape[1]):
+            B[a, j] = times * A[a, j]

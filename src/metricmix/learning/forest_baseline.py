@@ -15,12 +15,12 @@ the regressor with a third of the columns tried at each split.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import normalised
-from metricmix.dissimilarity.forests import grown_trees
 from metricmix.dissimilarity.sources import ItemData
 from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
@@ -58,21 +58,39 @@ class RandomForest:
         kept = self.learned_from[train]
         rows, y = self.features[train[kept]], y[kept]
         if self.numeric:
-            forest = grown_trees(
+            return bagged(
                 lambda seed: DecisionTreeRegressor(max_features=1 / 3, random_state=seed),
                 rows,
                 y.astype(np.float64),
-                TREES,
-            )
-            return forest.mean(self.features[test])[:, 0]
+                self.features[test],
+            )[:, 0]
         classes, codes = np.unique(y, return_inverse=True)
-        forest = grown_trees(
+        found = bagged(
             lambda seed: DecisionTreeClassifier(max_features="sqrt", random_state=seed),
             rows,
             codes,
-            TREES,
+            self.features[test],
         )
-        return np.asarray(classes[forest.mean(self.features[test]).argmax(axis=1)])
+        return np.asarray(classes[found.argmax(axis=1)])
+
+
+def bagged(new_tree: Callable[[int], Any], X: AnyArray, y: AnyArray, test: AnyArray) -> Floats:
+    """Return the mean of what trees on bootstrap samples of the rows X say of other rows.
+
+    These are the trees of scikit-learn's forest, without its copies and checks around each of them.
+    """
+    from sklearn import config_context
+
+    L, total = len(y), 0.0
+    random = np.random.RandomState(0)
+    with config_context(skip_parameter_validation=True, assume_finite=True):
+        for _ in range(TREES):
+            seed = int(random.randint(np.iinfo(np.int32).max))
+            drawn = np.random.RandomState(seed).randint(0, L, L)
+            counts = np.bincount(drawn, minlength=L).astype(np.float64)
+            tree = new_tree(seed).fit(X, y, counts, check_input=False)
+            total = total + tree.tree_.predict(test)
+    return np.asarray(total / TREES)
 
 
 def forest_features(data: ItemData) -> Floats | None:
