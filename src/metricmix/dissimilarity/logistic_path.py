@@ -183,7 +183,10 @@ def minimize_loss(
             kept += 1
         if curvature[r] <= 0.0:  # rounding: forget all steps
             kept = 0
-        W[:], gradient[:], value = new, new_gradient, trial
+        for a in range(c):  # loops: slices would take half of the time to compile
+            for j in range(k):
+                W[a, j], gradient[a, j] = new[a, j], new_gradient[a, j]
+        value = trial
     return evaluations
 
 
