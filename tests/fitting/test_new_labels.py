@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity.item_sources import known_shares, shares_by_source
 from metricmix.dissimilarity.plan import plan_sources
+from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.items.in_memory import as_items
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -63,3 +66,22 @@ def test_shares_count_by_weight() -> None:
     expected = np.average(shares, axis=0, weights=np.abs(weights))
     assert known_shares(found.sources, weights) == pytest.approx(expected)
     assert known_shares(found.sources, 0 * weights) == pytest.approx(shares.mean(axis=0))
+
+
+def test_models_are_fitted_once_for_all_queries(countries, monkeypatch) -> None:
+    fitted, rows, edges = countries
+    expected, again = fitted.predict(rows), fitted.predict(rows, edges=edges)
+    real, fits = SupervisedSource.__init__, []
+
+    def counted(self, predictor, name, *labels, **options) -> None:
+        fits.append(name)
+        real(self, predictor, name, *labels, **options)
+
+    monkeypatch.setattr(SupervisedSource, "__init__", counted)
+    pd.testing.assert_frame_equal(fitted.predict(rows), expected)
+    pd.testing.assert_frame_equal(fitted.predict(rows, edges=edges), again)
+    assert fits == []
+    inputs, known = fitted.inputs, fitted.model.known_
+    assert inputs.for_labels(known) is inputs.for_labels(known)
+    others = replace(known, keys=None)  # the sources of other labels are others
+    assert inputs.for_labels(others) is not inputs.for_labels(known)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 import metricmix
-from metricmix.kernels.compile import kernel, kernel_step, kernel_template
+from metricmix.kernels import compile as compile_module
+from metricmix.kernels.compile import kernel, kernel_step, kernel_template, temporary_folder
 
 SOURCE = Path(metricmix.__file__).parent
 
@@ -73,7 +75,29 @@ def test_where_nothing_can_be_cached_kernels_still_compile(monkeypatch: pytest.M
         return real(*args, **options)
 
     monkeypatch.setattr(numba, "njit", read_only)
+    monkeypatch.setattr(compile_module, "temporary_folder", lambda: None)
     assert kernel(double)(4.0) == 8.0
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of folders")
+@pytest.mark.parametrize("kind", ["none", "own", "writable by others", "link", "file"])
+def test_a_temporary_folder_that_others_can_write_to_is_not_used(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    place = tmp_path / "temporary" / f"metricmix-{os.getuid()}"
+    if kind in ("own", "writable by others"):
+        place.mkdir(mode=0o700)
+        place.chmod(0o700 if kind == "own" else 0o777)
+    elif kind == "link":
+        place.symlink_to(tmp_path)
+    elif kind == "file":
+        place.touch()
+    found: Any = temporary_folder
+    assert found.__wrapped__() == (str(place) if kind in ("none", "own") else None)
+    if kind == "none":
+        assert place.stat().st_mode & 0o077 == 0
 
 
 def copy_package(target: Path) -> Path:
@@ -139,10 +163,13 @@ def test_read_only_install(tmp_path: Path) -> None:
         if folder.is_dir():
             (folder / "__pycache__").touch()
     code = "import metricmix as mm; print(mm.__file__); print(mm.is_metric([[0, 1], [1, 0]]))"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={
             **{k: v for k, v in os.environ.items() if not k.startswith("NUMBA")},
+            "TMPDIR": str(temporary),
             "PYTHONPATH": str(package),
             "HOME": str(blocked),
             "XDG_CACHE_HOME": str(blocked),
@@ -153,6 +180,8 @@ def test_read_only_install(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.split() == [str(package / "metricmix" / "__init__.py"), "True"]
+    if hasattr(os, "getuid"):  # else nothing can be cached
+        assert list(temporary.glob("metricmix-*/**/*survey_pairs*.nbc"))
 
 
 def test_every_kernel_has_a_direct_test() -> None:

@@ -12,7 +12,8 @@ from metricmix.kernels.heap import empty_ball
 from metricmix.kernels.threads import TimeUp, stop_after
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
-from metricmix.paths import sparse_rows, sweeps
+from metricmix.paths import lanes, sparse_rows, sweeps
+from metricmix.paths.lanes import run_lanes
 from metricmix.paths.sparse_rows import (
     distances_in_blocks,
     nearest_labels_over_edges,
@@ -27,13 +28,10 @@ from metricmix.paths.sweeps import (
     raise_threshold,
     read_distance,
     read_labels,
-    read_lanes,
-    run_lanes,
     run_sweeps,
     settle_by_heap,
     sweep,
     sweep_labels,
-    sweep_lanes,
 )
 from tests.reference.paths import all_distances
 from tests.reference.sparse import arcs, random_graph
@@ -124,7 +122,8 @@ def test_every_algorithm_gives_the_same_bits(dtype, monkeypatch):
     for small, waste, budget in ((0, 4, 1 << 18), (1 << 14, 4, 100), (0, -1e9, 100)):
         monkeypatch.setattr(edge_set, "SMALL", small)
         monkeypatch.setattr(sweeps, "WASTE", waste)  # below 0: the heap takes over at once
-        monkeypatch.setattr(sweeps, "SLICE", budget)
+        for module in (sweeps, lanes):
+            monkeypatch.setattr(module, "SLICE", budget)
         stack = EdgeStack(EdgeSet(n, edges.tails, edges.heads), values)
         lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
         results += [np.array([search_all(lengths, roots[s : s + 1])[0] for s in range(12)])]
@@ -193,21 +192,6 @@ def test_sweeps_in_slices(seed, budget):
     assert np.array_equal(dist[inner], dist[pred[inner]] + graph.w[pred[inner], inner])
 
 
-@pytest.mark.parametrize("seed", range(40))
-@pytest.mark.parametrize("budget", [1, 10_000])
-def test_lanes_in_slices(seed, budget):
-    graph = random_graph(seed)
-    d = all_distances(graph.w)
-    n = len(d)
-    roots = np.random.default_rng(seed).integers(n, size=8)
-    _, key, block_key, state = opened(n, roots)
-    dist = np.full((n, 8), np.inf)
-    dist[roots, np.arange(8)] = 0
-    while sweep_lanes(arcs(graph.w), budget, dist, key, block_key, state) > 0:
-        pass
-    np.testing.assert_allclose(dist.T, d[roots], rtol=1e-12)
-
-
 def test_the_threshold_always_rises():
     state = np.array([0.0, 0.5, 0.5], np.float32)
     raise_threshold(np.float32(2.0), 100, 10, state)
@@ -235,11 +219,6 @@ def test_reading_an_item_lowers_its_neighbours():
     read_distance(arcs(w), 0, 0.0, (dist, pred), key, block_key)
     assert (dist.tolist(), pred.tolist()) == ([0.0, 1.0, 1.5], [-1, 0, -1])
     assert key[1:].tolist() == [1.0, np.inf]
-    lanes = np.array([[0.0, 5.0], [3.0, 5.5], [1.0, 9.0]])
-    key[:] = np.inf
-    read_lanes(arcs(w), 0, 0.0, (lanes, np.empty(2), np.empty(2)), key, block_key)
-    assert lanes.tolist() == [[0.0, 5.0], [1.0, 5.5], [1.0, 7.0]]
-    assert key.tolist() == [np.inf, 1.0, 7.0]
     near, label = (
         np.array([[0.0, 4.0], [0.5, np.inf], [9.0, 9.5]]),
         np.array([[7, 8], [3, -1], [1, 2]]),

@@ -1,12 +1,11 @@
 """Estimators for scikit-learn: the metric as a transformer, classifiers, a regressor, rules."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
 from metricmix.estimators.metric_mixture import MetricMixture
-from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.learning.candidates import Selection
 from metricmix.learning.explanation import Explanation
@@ -22,6 +21,9 @@ from metricmix.learning.rules import (
     Spreading,
 )
 from metricmix.learning.verdict import Comparison, Method, PairedDifference
+
+if TYPE_CHECKING:
+    from metricmix.estimators.metric_repair import MetricRepair
 
 __all__ = [
     "ClassMean",
@@ -48,6 +50,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "MetricRepair":  # the only one that needs nearest metrics and relaxations
+        from metricmix.estimators.metric_repair import MetricRepair
+
+        return MetricRepair
     if name in ("load", "save"):  # they store estimators, and so come after them
         return getattr(import_module("metricmix.storage.models"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

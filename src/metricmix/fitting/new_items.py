@@ -19,6 +19,7 @@ from metricmix.dissimilarity.item_sources import (
     NewItemData,
     SourceData,
 )
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matching import EXAMPLES
 from metricmix.dissimilarity.nearest_items import UNLIKE
 from metricmix.dissimilarity.plan import JoinedData
@@ -60,6 +61,19 @@ class FitInputs:
         }
         columns = tuple(column for column in joined.columns if column.name in used)
         return cls(joined.items, columns, joined.sources, joined.edges_per_item, name)
+
+    def for_labels(self, known: Known) -> FitInputs:
+        """Return the inputs with the sources of the labels of a fit.
+
+        Those of the last labels are kept, with the models that sources have fitted to them: a
+        query for new items would fit them again.
+        """
+        last = self.__dict__.get("last")
+        if last is None or last[0] is not known:
+            sources = tuple(source.relabel(known) for source in self.sources)
+            last = known, replace(self, sources=sources)
+            object.__setattr__(self, "last", last)
+        return last[1]
 
     def to_state(self, *, keep: bool = True) -> dict[str, Any]:
         """Return what a file holds: the used columns, graphs of the items, specifications.

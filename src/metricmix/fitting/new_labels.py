@@ -48,12 +48,10 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
     (:mod:`metricmix.dissimilarity.item_sources`); no path leads through a new item. Over sparse
     edges they get edges of their own (:func:`~metricmix.fitting.new_items.new_item_edges`).
     """
-    kept, _ = without_unneeded(model, kept, new)
-    metric, known = model.metric_, model.known_
+    kept, _ = without_unneeded(model, kept.for_labels(model.known_), new)
+    metric = model.metric_
     stack = metric.whole.stack
-    sources = tuple(source.relabel(known) for source in kept.sources)
-    kept = replace(kept, sources=sources)
-    shares = known_shares(sources, model.weights_, new)
+    shares = known_shares(kept.sources, model.weights_, new)
     if stack.edges is not None:
         joined = metric.join(new_item_edges(kept, new))
         yield from labelled_new_items(model, new.items.ids, joined, shares)

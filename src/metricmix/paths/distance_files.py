@@ -28,7 +28,8 @@ from metricmix.kernels.blocks import BlockJob, Cost, Found, current_engine, run_
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.memory import in_words
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
-from metricmix.paths.sparse_rows import LANES, RootDistances
+from metricmix.paths.lanes import LANES, lanes_per_unit
+from metricmix.paths.sparse_rows import RootDistances
 from metricmix.paths.sweeps import step_width
 from metricmix.paths.trees import distances_from
 from metricmix.typing import AnyArray, Indices, Ints
@@ -140,7 +141,7 @@ def job_of(lengths: EdgeLengths, roots: Indices, dtype: str | None, threads: int
         precision = arcs.lengths.dtype
     starts = near.rank[roots]
     places = np.argsort(starts, kind="stable")
-    lanes = min(LANES, max(1, -(-len(roots) // threads)))
+    lanes = lanes_per_unit(len(roots), LANES, threads)
     search = RootDistances(arcs, starts[places], step_width(arcs), lanes)
     return WrittenRows("", None, search, near.rank, roots, places, precision)
 

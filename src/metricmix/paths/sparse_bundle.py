@@ -16,8 +16,9 @@ import numpy as np
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
+from metricmix.paths.lanes import LANES
 from metricmix.paths.sparse_pairs import arcs_of, find_sparse_paths, use_balls
-from metricmix.paths.sparse_rows import LANES, blocks_in_near_order
+from metricmix.paths.sparse_rows import blocks_in_near_order
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = ["SomePaths", "sparse_paths", "trace_to_roots", "traced_paths"]

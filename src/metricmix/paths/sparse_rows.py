@@ -19,7 +19,8 @@ from metricmix.kernels.blocks import BlockJob, Cost, Found, stream_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
-from metricmix.paths.sweeps import BLOCK, run_labels, run_lanes, run_sweeps, step_width
+from metricmix.paths.lanes import LANES, VECTOR, lanes_per_unit, run_lanes
+from metricmix.paths.sweeps import BLOCK, run_labels, run_sweeps, step_width
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
     "search_all",
 ]
 
-LANES = 32
-"""Roots that are searched from together."""
 FEW_ROOTS = 8
 """Fewer roots than this are searched from one by one."""
 PER_ARC, PER_ITEM, PER_TREE = 2e-9, 2e-8, 3
@@ -88,7 +87,7 @@ def blocks_in_near_order(
     starts = near.rank[roots]
     places = np.argsort(starts, kind="stable")
     threads = effective_threads(n_jobs) if lengths.n >= BLOCK else 1
-    lanes = min(LANES, block, max(1, -(-len(roots) // threads)))
+    lanes = lanes_per_unit(len(roots), block, threads)
     job = RootDistances(arcs, starts[places], step_width(arcs), lanes)
     for start, stop, (dist,) in stream_blocks(job, n_jobs=threads):
         for first in range(start * lanes, min(stop * lanes, len(places)), lanes):
@@ -141,7 +140,7 @@ class RootDistances(BlockJob):
         """Return the distances from the roots of a unit."""
         arcs, n = self.arcs, len(self.arcs.indptr) - 1
         if self.together and min(self.lanes, len(roots)) >= FEW_ROOTS:
-            dist = np.full((n, -(-len(roots) // 8) * 8), np.inf, arcs.lengths.dtype)
+            dist = np.full((n, -(-len(roots) // VECTOR) * VECTOR), np.inf, arcs.lengths.dtype)
             if run_lanes(arcs, roots, self.step, dist):
                 return dist[:, : len(roots)]
             self.together = False  # a wave at a time is faster on these edges

@@ -30,17 +30,18 @@ from metricmix.mixture.edge_lengths import SparseLengths
 from metricmix.typing import AnyArray, Indices, Ints
 
 __all__ = [
+    "lower_key",
     "open_keys",
+    "open_roots",
     "put_label",
     "raise_threshold",
     "run_labels",
-    "run_lanes",
     "run_sweeps",
     "settle_by_heap",
     "step_width",
     "sweep",
+    "sweep_blocks",
     "sweep_labels",
-    "sweep_lanes",
 ]
 
 BLOCK = 256
@@ -107,36 +108,6 @@ def run_sweeps(
                 check_time()
             break
     return dist
-
-
-def run_lanes(arcs: SparseLengths, roots: Ints, step: float, dist: AnyArray) -> bool:
-    """Fill `dist` (n, L), inf at first, from L roots or fewer; False if that does not pay."""
-    n, lanes = dist.shape
-    dist[roots, np.arange(len(roots))] = 0.0
-    queue = open_roots(n, roots, step, dist.dtype)
-    sample = np.linspace(0, n - 1, 256).astype(np.int64)
-    budget, read = min(SLICE, n // 4 + BLOCK), 0
-    while (count := sweep_lanes(arcs, budget, dist, *queue)) > 0:
-        check_time()
-        read += count
-        done = share_done(dist[sample, : len(roots)], queue[2][0])
-        if read > n and read > reads_worth(lanes) * n * done:
-            return False
-    return True
-
-
-def share_done(dist: AnyArray, threshold: float) -> float:
-    """Estimate the progress of a search: the mean of the final and the reached share."""
-    final, known = (dist < threshold).mean(), np.isfinite(dist).mean()
-    return float(final + known) / 2
-
-
-def reads_worth(lanes: int) -> float:
-    """Return how often an item may be read for all lanes together, in place of once for each.
-
-    Reading an item for L lanes takes as long as (50 + L) / 27 times for one (measured).
-    """
-    return 27 * lanes / (50 + lanes)
 
 
 def run_labels(
@@ -279,58 +250,6 @@ def open_keys(key: AnyArray, ball: Ball) -> None:
 def settle_by_heap(arcs: SparseLengths, budget: int, ball: Ball) -> None:
     """Settle about `budget` more items of a ball, or all that are left, nearest first."""
     search(read_arcs, arcs, ball.counts[1] + budget, np.inf, ball)
-
-
-# -- kernels: distances from many roots ----------------------------------------------------------
-
-
-@kernel_step
-def read_lanes(
-    arcs: SparseLengths, u: int, low: float, found: Any, key: AnyArray, block_key: AnyArray
-) -> None:
-    """Lower the distances (n, L) of the neighbours of u from L roots.
-
-    The key of an open item is the smallest of its distances that have fallen since it was read.
-    """
-    dist, du, fallen = found
-    lanes = dist.shape[1]
-    inf = dist.dtype.type(np.inf)
-    row = dist[u]
-    for lane in range(lanes):
-        du[lane] = row[lane]
-    for a in range(arcs.indptr[u], arcs.indptr[u + 1]):
-        v = arcs.ends[a]
-        w = arcs.lengths[a]
-        dv = dist[v]
-        improved = 0  # counted, not tested: such loops become vector code
-        for lane in range(lanes):
-            improved += 1 if du[lane] + w < dv[lane] else 0
-        if improved == 0:
-            continue
-        for lane in range(lanes):
-            reached = du[lane] + w
-            fallen[lane] = reached if reached < dv[lane] else inf
-            dv[lane] = reached if reached < dv[lane] else dv[lane]
-        lowest = fallen[0]
-        for lane in range(1, lanes):
-            if fallen[lane] < lowest:
-                lowest = fallen[lane]
-        lower_key(v, lowest, key, block_key)
-
-
-@kernel
-def sweep_lanes(
-    arcs: SparseLengths,
-    budget: int,
-    dist: AnyArray,
-    key: AnyArray,
-    block_key: AnyArray,
-    state: AnyArray,
-) -> int:
-    """Search with distances from L roots per item, (n, L)."""
-    du, fallen = np.empty(dist.shape[1], dist.dtype), np.empty(dist.shape[1], dist.dtype)
-    found = (dist, du, fallen)
-    return int(sweep_blocks(read_lanes, arcs, found, budget, key, block_key, state))
 
 
 # -- kernels: labels -----------------------------------------------------------------------------

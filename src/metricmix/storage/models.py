@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import metricmix.estimators  # noqa: F401  (its classes register themselves)
+import metricmix.estimators.metric_repair  # noqa: F401  (all estimators register themselves)
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.state import LoadOptions, conforms, model_kinds, require
 from metricmix.storage.codec import INCONSISTENT, Decoder, Encoder
