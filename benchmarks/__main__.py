@@ -15,6 +15,7 @@ from metricmix.kernels.threads import effective_threads
 
 SECTIONS = (
     "all_pairs",
+    "threads",
     "torch_closure",
     "one_pair",
     "step_growth",

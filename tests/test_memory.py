@@ -121,7 +121,9 @@ def test_without_room_for_sorting_the_closure_is_the_same(monkeypatch):
     X = np.sort(np.random.default_rng(0).random((600, 1)), axis=0)[::-1]
     W = np.abs(X - X.T) ** 2
     expected = mm.project(W, n_jobs=1)
-    monkeypatch.setattr("metricmix.paths.all_pairs.tour_order", lambda matrix: np.arange(600)[::-1])
+    monkeypatch.setattr(
+        "metricmix.paths.floyd_warshall.tour_order", lambda matrix: np.arange(600)[::-1]
+    )
     monkeypatch.setattr("metricmix.validation.LARGE", 0)
     available = iter([2**30, 0, 0, 0])
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: next(available))

@@ -41,6 +41,12 @@ def test_phases_follow_each_other(threads, at_once, monkeypatch):
         assert ended[low:middle].max() < begun[middle:high].min()
 
 
+def test_no_tasks():
+    with ThreadPool(2) as pool:
+        for sizes in ([], [0, 0]):
+            run_phases(pool, sizes, lambda *_: pytest.fail("there is no task"))
+
+
 def test_waiting_threads_stop_with_the_others():
     """The first task fails, so that the second phase never begins."""
     calls = []

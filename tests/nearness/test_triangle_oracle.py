@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metricmix.kernels.minplus import Packed, panel_width
+from metricmix.kernels.minplus_tile import STRIP
 from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.triangles import lower_by_rounds
 from metricmix.nearness import triangle_oracle
 from metricmix.nearness.constraints import key_of, read_keys
 from metricmix.nearness.problem import pairs_of
@@ -92,3 +95,20 @@ def test_kernels(low):
         chosen = set(keys[:found].tolist())
         assert len(chosen) == found == sum(min(most, len(ks)) for ks in expected.values())
         assert chosen <= set().union(*expected.values())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns"), [(7, 40), (13, 20)])
+def test_rounds_of_detours(rows, columns, dtype):
+    """Over some intermediate items only, several at a time."""
+    matrix = np.random.default_rng(rows).normal(size=(40, 40)).astype(dtype)
+    low, first, last, depth = 3, 8, 32, 8
+    shortest = matrix[low : low + rows, :columns].copy()
+    strips = Packed.empty(rows, depth, STRIP, dtype)
+    panels = Packed.empty(columns, depth, panel_width(dtype), dtype)
+    highs = np.full((len(strips.parts), len(panels.parts)), np.inf, dtype)
+    packed = (strips, panels, highs, dtype(1))
+    lower_by_rounds(shortest, matrix, low, columns, first, last, *packed)
+    A, B = matrix[low : low + rows, first:last], matrix[first:last, :columns]
+    expected = minplus(A, B, matrix[low : low + rows, :columns])
+    np.testing.assert_array_equal(shortest, expected)

@@ -7,14 +7,26 @@ from itertools import pairwise
 import networkx
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import floyd_warshall
+from scipy.sparse.csgraph import floyd_warshall as scipy_closure
 
 from metricmix.exceptions import InputError
 from metricmix.kernels import locality
+from metricmix.kernels.minplus import Packed, panel_width
+from metricmix.kernels.minplus_tile import STRIP
+from metricmix.kernels.phases import BUSY, OVER, TaskQueue
 from metricmix.metric import is_metric
-from metricmix.paths import all_pairs
-from metricmix.paths.all_pairs import close_in_place, impute_missing, project
-from metricmix.paths.floyd_warshall import close_block, copy_columns, copy_rows
+from metricmix.paths import floyd_warshall
+from metricmix.paths.all_pairs import impute_missing, project
+from metricmix.paths.floyd_warshall import (
+    Rounds,
+    close_block,
+    close_in_place,
+    close_pivots,
+    copy_columns,
+    copy_rows,
+    do_tasks,
+    update_pivot_columns,
+)
 from reference.closure import closure, closure_by_rows
 from reference.triangles import broken_triangles
 
@@ -70,7 +82,7 @@ def test_the_two_references_agree():
 def test_agrees_with_scipy(directed):
     W = lengths(200, "dense", directed) + 0.01  # scipy reads a dense 0 as no edge
     np.fill_diagonal(W, 0.0)
-    np.testing.assert_allclose(project(W, directed), floyd_warshall(W), rtol=1e-12)
+    np.testing.assert_allclose(project(W, directed), scipy_closure(W), rtol=1e-12)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -92,7 +104,7 @@ def test_the_order_of_the_items_changes_nothing(saving, directed, monkeypatch):
     taken = []
     order_of = locality.tour_order
     monkeypatch.setattr(
-        all_pairs, "tour_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
+        floyd_warshall, "tour_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
     )
     W = lengths(700, "clusters", directed)[:, ::-1][::-1]  # not contiguous either
     np.testing.assert_allclose(project(W, directed), closure_by_rows(W), rtol=1e-13)
@@ -213,6 +225,56 @@ def test_kernels_of_the_recursion(dtype):
     copy_rows(matrix, 5, 20, 30, out)
     np.testing.assert_array_equal(out[20:], matrix[5:9, 20:].T)
     assert not out[:10].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_one_round_of_the_recursion(symmetric, dtype):
+    """The phases of a round, one after the other, and all of its tasks by the kernel of threads."""
+    n, depth, start = 70, 10, 20
+    matrix = lengths(n, "sparse", not symmetric, dtype)
+    width = panel_width(dtype)
+    inner, transposed = (Packed.empty(depth, depth, width, dtype) for _ in range(2))
+    left, right = Packed.empty(n, depth, STRIP, dtype), Packed.empty(n, depth, width, dtype)
+    highs = np.full((len(left.parts), len(right.parts)), np.inf, dtype)
+    rows = np.array([(0, n)])
+    buffers = (np.empty((n, depth), dtype), np.empty((depth, depth), dtype))
+    packed = (inner, transposed, left, right)
+    rounds = Rounds(matrix.copy(), highs, symmetric, start, rows, rows, *buffers, *packed)
+    D = closure(matrix[start : start + depth, start : start + depth]).astype(dtype)
+    close_pivots(rounds, start)
+    np.testing.assert_allclose(rounds.block, D, rtol=1e-6)
+    update_pivot_columns(rounds, start, 0, n, dtype(1))
+    P = (matrix[:, start : start + depth, None] + rounds.block).min(axis=1)
+    P[start : start + depth] = rounds.block
+    np.testing.assert_allclose(unpacked(left, n), P, rtol=1e-6)
+    Q = (rounds.block[:, :, None] + matrix[start : start + depth]).min(axis=1)
+    Q[:, start : start + depth] = rounds.block
+    np.testing.assert_allclose(unpacked(right, n), Q.T, rtol=1e-6)
+    queue, seat = TaskQueue(np.array([1, 2, 3]), np.zeros(16, np.int64)), np.array([-1, 0])
+    states = [do_tasks(queue, seat, rounds, dtype(1), 2) for _ in range(2)]
+    assert states == [BUSY, OVER]
+    expected = np.minimum(matrix, (P[:, :, None] + Q).min(axis=1))
+    below = np.tri(n, dtype=bool) if symmetric else np.ones((n, n), bool)
+    np.testing.assert_allclose(rounds.matrix[below], expected[below], rtol=1e-6)
+
+
+def unpacked(packed, n):
+    return packed.parts.transpose(0, 2, 1).reshape(-1, packed.parts.shape[1])[:n]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["ties", "sparse", "dense"])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", [514, 641, 1023])
+def test_threads_change_no_bit(n, directed, kind, dtype):
+    """Above the size from which threads are used: ties, infinities, sizes that fill no block."""
+    W = lengths(n, "sparse" if kind == "sparse" else "dense", directed, dtype)
+    if kind == "ties":
+        W = np.ceil(4 * W)
+    alone = project(W, directed=directed, n_jobs=1)
+    for threads in (2, 3, 7):
+        np.testing.assert_array_equal(project(W, directed=directed, n_jobs=threads), alone)
 
 
 def test_tour_and_reordering():

@@ -34,7 +34,16 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Indices
 
-__all__ = ["BUSY", "CALL_SECONDS", "TaskQueue", "next_task", "run_phases", "task_done"]
+__all__ = [
+    "BUSY",
+    "CALL_SECONDS",
+    "OVER",
+    "WAITING",
+    "TaskQueue",
+    "next_task",
+    "run_phases",
+    "task_done",
+]
 
 CALL_SECONDS = 0.1
 """Time that a kernel call should take, at most: then the clock is read."""
@@ -65,6 +74,8 @@ def run_phases(
     `work` calls a kernel as described above, with the queue and the seat of its thread: the task
     that it has taken and could not begin, or none, and its phase.
     """
+    if not any(sizes):
+        return
     queue = TaskQueue(np.cumsum(sizes, dtype=np.int64), np.zeros(16, np.int64))
 
     def until_over(_: int) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.phases import BUSY, TaskQueue, next_task, run_phases, task_done
 from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Floats, Indices, Ints
 
@@ -308,8 +309,18 @@ class TriangleConstraints:
                 check_time()
                 function(start, min(start + at_once, len(self)))
             return
-        for tasks in self._tasks[::-1] if backward else self._tasks:
-            self.pool.run(lambda task: function(*task), tasks)
+        colours = self._tasks[::-1] if backward else self._tasks
+        tasks = [task for colour in colours for task in colour]
+
+        def work(queue: TaskQueue, seat: Indices) -> int:
+            task = int(next_task(queue, seat))
+            if task < 0:
+                return task
+            function(*tasks[task])
+            task_done(queue, seat)
+            return BUSY
+
+        run_phases(self.pool, [len(colour) for colour in colours], work)
 
     def product(self, x: Floats) -> float:
         r"""Return :math:`z^T A x`."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import mirror
 from metricmix.nearness.norms.norm import NORMS, Norm
-from metricmix.paths.all_pairs import close_in_place
+from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.typing import Floats
 
 __all__ = [

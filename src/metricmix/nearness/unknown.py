@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.minplus import min_plus
-from metricmix.paths.all_pairs import close_in_place
+from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.typing import Floats, Indices
 
 __all__ = ["FilledMetric", "fill_unknown", "smallest_entries"]

@@ -3,10 +3,8 @@ r"""Shortest paths between all pairs: the largest metric below given lengths.
 .. math:: d_{ij} = \min_{i = v_0, v_1, \dots, v_m = j} \; \sum_{l=1}^{m} w_{v_{l-1} v_l}
 
 is the shortest-path closure P(w), the largest matrix below `w` that satisfies every triangle
-inequality. Floyd and Warshall's recursion (:mod:`metricmix.paths.floyd_warshall`) computes it from
-min-plus products. These skip tiles that cannot change, and skip more of them when near items have
-near numbers. So the items are first sorted along a nearest-neighbour tour, if a sample of tiles
-shows that this saves more than moving the matrix costs.
+inequality: by Floyd and Warshall's recursion (:mod:`metricmix.paths.floyd_warshall`), or by a
+search from every item where edges are sparse (:mod:`metricmix.paths.sparse_rows`).
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.devices import in_torch, resolve_device
-from metricmix.exceptions import TooLargeError
-from metricmix.kernels.locality import reorder, tour_order
 from metricmix.kernels.minplus import fold
 from metricmix.kernels.minplus_tile import STRIP
-from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
+from metricmix.kernels.threads import in_threads, row_ranges
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths
-from metricmix.paths.floyd_warshall import close_all_pairs
+from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.paths.sparse_rows import distances_in_blocks
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import (
@@ -34,7 +30,6 @@ from metricmix.validation import (
 )
 
 __all__ = [
-    "close_in_place",
     "closed_copy",
     "impute_missing",
     "path_metric",
@@ -174,34 +169,6 @@ def searches_pay(lengths: EdgeLengths, roots: int) -> bool:
         return False
     arcs = len(edges) * (1 if lengths.directed else 2)
     return n > FORMED_UP_TO or n**3 >= PER_ARC * roots * arcs
-
-
-def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = None) -> AnyArray:
-    """Replace lengths by their shortest-path closure, without validation; return the same array.
-
-    `matrix` is C-contiguous, float32 or float64, non-negative. Its diagonal becomes 0. If
-    `symmetric`, only the entries below the diagonal are read.
-    """
-    n = len(matrix)
-    np.fill_diagonal(matrix, 0)
-    small = 512  # below this many items neither threads nor sorting pay
-    threads = effective_threads(n_jobs) if n >= small else 1
-    with ThreadPool(threads) as pool:
-        order = tour_order(matrix) if n >= small else None
-        try:
-            check_copies_fit(matrix, 1, what="sorting", argument="matrix")
-        except TooLargeError:
-            order = None  # slower, but without another array
-        if order is None:
-            close_all_pairs(matrix, symmetric, pool)
-            return matrix
-        rows = row_ranges(n, 1, 4 * threads)
-        ordered = np.empty_like(matrix)
-        pool.run(lambda r: reorder(matrix, order, *r, ordered), rows)
-        close_all_pairs(ordered, symmetric, pool)
-        back = np.argsort(order)
-        pool.run(lambda r: reorder(ordered, back, *r, matrix), rows)
-    return matrix
 
 
 def impute_missing(D: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> Floats:

@@ -10,6 +10,10 @@ have :math:`Q = P^T` and need the lower triangle only: half of the work.
 A round has three phases: D, then P and Q by ranges of rows, then the matrix by ranges of rows. With
 16 threads and 8000 items the phases take 0.1, 0.4 and 6 ms, so that threads take their tasks, and
 wait for each other, in compiled code (:mod:`metricmix.kernels.phases`).
+
+The product skips tiles that cannot change, and skips more of them when near items have near
+numbers. So the items are first sorted along a nearest-neighbour tour, if a sample of tiles shows
+that this saves more than moving the matrix costs.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.locality import reorder, tour_order
 from metricmix.kernels.minplus import (
     Packed,
     mirror,
@@ -38,15 +44,44 @@ from metricmix.kernels.phases import (
     run_phases,
     task_done,
 )
-from metricmix.kernels.threads import ThreadPool, row_ranges
+from metricmix.kernels.threads import ThreadPool, effective_threads, row_ranges
 from metricmix.typing import AnyArray, Indices
+from metricmix.validation import check_copies_fit
 
-__all__ = ["BLOCK", "close_all_pairs", "close_block"]
+__all__ = ["BLOCK", "close_block", "close_in_place"]
 
 BLOCK = 64
 """Pivots per block: a panel (16 KiB) and a strip of the product stay in the first cache."""
 RANGES_PER_THREAD = 8
 """Ranges of rows of the third phase, in which threads wait for the last one."""
+
+
+def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = None) -> AnyArray:
+    """Replace lengths by their shortest-path closure, without validation; return the same array.
+
+    `matrix` is C-contiguous, float32 or float64, non-negative. Its diagonal becomes 0. If
+    `symmetric`, only the entries below the diagonal are read.
+    """
+    n = len(matrix)
+    np.fill_diagonal(matrix, 0)
+    small = 512  # below this many items neither threads nor sorting pay
+    threads = effective_threads(n_jobs) if n >= small else 1
+    with ThreadPool(threads) as pool:
+        order = tour_order(matrix) if n >= small else None
+        try:
+            check_copies_fit(matrix, 1, what="sorting", argument="matrix")
+        except TooLargeError:
+            order = None  # slower, but without another array
+        if order is None:
+            close_all_pairs(matrix, symmetric, pool)
+            return matrix
+        rows = row_ranges(n, 1, 4 * threads)
+        ordered = np.empty_like(matrix)
+        pool.run(lambda r: reorder(matrix, order, *r, ordered), rows)
+        close_all_pairs(ordered, symmetric, pool)
+        back = np.argsort(order)
+        pool.run(lambda r: reorder(ordered, back, *r, matrix), rows)
+    return matrix
 
 
 class Rounds(NamedTuple):

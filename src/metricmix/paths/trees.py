@@ -29,8 +29,9 @@ from metricmix.mixture.edge_lengths import (
     edge_lengths,
     lengths_of,
 )
-from metricmix.paths.all_pairs import close_in_place, searches_pay
+from metricmix.paths.all_pairs import searches_pay
 from metricmix.paths.dijkstra import CHUNK, dijkstra
+from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.paths.pair import Path, PathBundle
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from metricmix.typing import AnyArray, Floats, Indices, Ints

@@ -35,7 +35,7 @@ from metricmix.kernels.minplus import lower_by_product, pack_panels
 from metricmix.kernels.minplus import min_plus as product_of
 from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.kernels.triangles import ROW_BLOCK, worst_triangles
-from metricmix.paths import all_pairs
+from metricmix.paths import floyd_warshall
 from metricmix.paths.trees import find_predecessors, push_flow
 from metricmix.typing import AnyArray, Indices, Ints
 
@@ -60,7 +60,7 @@ SHARES = 16
 
 def close_in_place(D: torch.Tensor, symmetric: bool) -> None:
     """Replace lengths by their shortest-path closure; only entries i >= j are read if symmetric."""
-    all_pairs.close_in_place(D.numpy(), symmetric=symmetric)
+    floyd_warshall.close_in_place(D.numpy(), symmetric=symmetric)
 
 
 def min_plus(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:

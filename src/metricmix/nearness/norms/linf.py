@@ -33,7 +33,7 @@ from metricmix.nearness.problem import (
     pairs_of,
 )
 from metricmix.nearness.solver import BestMetric, NearnessSolver, WarmStart
-from metricmix.paths.all_pairs import close_in_place
+from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.solvers.result import Status
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import as_float_array, check_number
