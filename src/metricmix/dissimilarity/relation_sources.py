@@ -207,7 +207,7 @@ PRECISION, SINGLE_PRECISION = 1e-8, 1e-4
 class GraphRows(RelationSource, TableSource):
     """A view of attributes along a graph, which starts from their rows at length 1.
 
-    Wide attributes are taken by their 256 leading singular vectors.
+    Wide attributes are taken by their 256 leading singular vectors (:func:`narrow`).
     """
 
     metric = "angular"
@@ -233,7 +233,7 @@ class GraphRows(RelationSource, TableSource):
     def narrowed(self) -> tuple[Floats, Any]:
         """The rows before they are smoothed, (n, d), and their leading directions.
 
-        These are the 256 leading singular vectors of tables too wide to be smoothed, else None.
+        These are the leading singular vectors of large and wide tables, else None.
         """
         key = "start", self.starting_rows.__qualname__, tuple(c.name for c in self.columns)
         found: tuple[Floats, Any] = self.data.once(
