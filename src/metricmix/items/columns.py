@@ -24,6 +24,7 @@ from metricmix.items.cells import (
     is_plainly_numeric,
     unknown_cells,
 )
+from metricmix.items.dates import iso_days
 from metricmix.items.items import Items
 from metricmix.items.number_formats import (
     ORDERS,
@@ -262,10 +263,12 @@ def infer_kind(
     distinct = len(counts)
     if distinct == 1:
         return "ignore", f"one value only, {cells[0]!r}", None
-    for kind, reading in (
-        ("number", number_reading(counts, commas=decimal_commas)),
-        ("date", date_reading(counts)),
-    ):
+    kinds = ("number", "date")
+    for kind in kinds if np.isnan(iso_days(cells[:1])[0]) else kinds[::-1]:
+        if kind == "number":
+            reading = number_reading(counts, commas=decimal_commas)
+        else:
+            reading = date_reading(counts)
         if reading is not None:
             n_read = reading.n_read
             if n_read is None:

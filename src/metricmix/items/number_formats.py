@@ -184,7 +184,7 @@ def number_reading(
     ('decimal comma', 'thousands separators removed', 'unit kg removed')
     """
     total = sum(cells.values())
-    if not commas and decimal != "," and not any("_" in cell for cell in cells):
+    if not commas and decimal != "," and "_" not in "".join(cells):
         with suppress(ValueError):  # plain numbers, as they nearly always are
             for cell in cells:
                 float(cell)
@@ -378,12 +378,12 @@ def date_reading(
     ('month/day/year',)
     """
     total = sum(cells.values())
+    if order is None and not np.isnan(iso_days(list(cells))).any():
+        return Reading(CellFormat(order="ymd"), n_read=total)
     maybe = [cell for cell in cells if cell[:1].isdigit()]
     if not is_nearly_all(sum(cells[cell] for cell in maybe), total, least):
         return None
     orders = (order,) if order else ("ymd", "dmy", "mdy")
-    if order is None and len(maybe) == len(cells) and not np.isnan(iso_days(maybe)).any():
-        return Reading(CellFormat(order="ymd"), n_read=total)
     values: dict[str, dict[str, float]] = {}
     for one in orders:
         parse = CellFormat(order=one).parse

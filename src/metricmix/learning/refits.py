@@ -180,7 +180,7 @@ class FoldMetric:
             fit.distances = self.neighbours[k] = self.neighbours.get(k) or fit.distances
             return np.asarray(fit.of_items[self.items[test]])
         train = known.items
-        d, within = (self.distances[np.ix_(rows, train)] for rows in (test, train))
+        d, within = (self.distances[rows[:, None], train] for rows in (test, train))
         reached = np.isfinite(d).any(axis=1)
         answers = no_answers(known, len(test))
         if reached.any():

@@ -184,7 +184,6 @@ def test_a_dry_run_parses_no_dates_among_numbers_and_computes_no_features(
         raise AssertionError("not needed for a plan")
 
     monkeypatch.setattr("metricmix.items.number_formats.parse_date", refuse)
-    monkeypatch.setattr("metricmix.items.number_formats.iso_days", refuse)
     monkeypatch.setattr("metricmix.dissimilarity.item_sources.encode", refuse)
     monkeypatch.setattr("metricmix.dissimilarity.item_sources.keys_of", refuse)
     done = run("fit", table, "--label", "label", "--dry-run")
