@@ -173,7 +173,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "solver_options": (
         lambda: classifier(solver_options={"speed": 1}).fit(X, Y),
-        "speed: unknown argument; a run takes .*; LBFGS takes tol",
+        "speed: unknown argument; a run takes .*; Newton takes tol",
     ),
     "rules": (
         lambda: MetricMixtureClassifierCV(SOURCES, rules=("?",)).fit(X, Y),
