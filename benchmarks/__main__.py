@@ -25,6 +25,7 @@ SECTIONS = (
     "metric_weights",
     "relaxations",
     "prediction",
+    "latency",
     "selection",
     "from_files",
     "compile_time",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.item_ids import ItemIds
@@ -34,7 +34,7 @@ from metricmix.paths.geodesic import join_nearest
 from metricmix.paths.neighbours import nearest_labelled
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.pair import Path, shortest_path
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_index, check_integer
 
 if TYPE_CHECKING:
@@ -121,8 +121,22 @@ class Joined:
         wanted = np.ones(n, bool) if known is None else known_mask(known, n)
         if not 1 <= check_integer(k, name="k") <= wanted.sum():
             raise InputError(argument="k", expected=f"1 .. {wanted.sum()}", found=k)
-        distances, items = self.items.nearest(wanted, k)
+        distances, items = self.items.nearest(wanted, k, self._nearest_wanted(wanted, k))
         return distances, self.metric.named(items)
+
+    def _nearest_wanted(self, wanted: NDArray[np.bool_], k: int) -> tuple[Floats, Indices] | None:
+        """Return the k nearest wanted items of every item; None if all are wanted.
+
+        That is a search over all items, and new ones may come one by one: the metric keeps it.
+        """
+        if wanted.all():
+            return None
+        lengths, last = self.items.lengths, self.metric.__dict__.get("nearest_wanted")
+        if last is None or last[:2] != (lengths, k) or not np.array_equal(last[2], wanted):
+            found = nearest_labelled(lengths, None, np.flatnonzero(wanted), k)
+            last = lengths, k, wanted.copy(), found
+            object.__setattr__(self.metric, "nearest_wanted", last)
+        return last[3]
 
     def path(self, q: int, j: Any) -> Path:
         """Return the shortest path from new item number `q` to item `j`, by ids.
