@@ -24,6 +24,7 @@ from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.known import Known, known_mask
 from metricmix.exceptions import InputError
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.contributions import (
     Contributions,
     edge_parts,
@@ -121,22 +122,11 @@ class Joined:
         wanted = np.ones(n, bool) if known is None else known_mask(known, n)
         if not 1 <= check_integer(k, name="k") <= wanted.sum():
             raise InputError(argument="k", expected=f"1 .. {wanted.sum()}", found=k)
-        distances, items = self.items.nearest(wanted, k, self._nearest_wanted(wanted, k))
+        table = None
+        if not wanted.all():
+            table = nearest_wanted(self.metric, self.items.lengths, wanted, k)
+        distances, items = self.items.nearest(wanted, k, table)
         return distances, self.metric.named(items)
-
-    def _nearest_wanted(self, wanted: NDArray[np.bool_], k: int) -> tuple[Floats, Indices] | None:
-        """Return the k nearest wanted items of every item; None if all are wanted.
-
-        That is a search over all items, and new ones may come one by one: the metric keeps it.
-        """
-        if wanted.all():
-            return None
-        lengths, last = self.items.lengths, self.metric.__dict__.get("nearest_wanted")
-        if last is None or last[:2] != (lengths, k) or not np.array_equal(last[2], wanted):
-            found = nearest_labelled(lengths, None, np.flatnonzero(wanted), k)
-            last = lengths, k, wanted.copy(), found
-            object.__setattr__(self.metric, "nearest_wanted", last)
-        return last[3]
 
     def path(self, q: int, j: Any) -> Path:
         """Return the shortest path from new item number `q` to item `j`, by ids.
@@ -233,3 +223,18 @@ def dissimilarities_of(metric: Metric, new: Any, validate: bool) -> AnyArray | C
         expected = "finite dissimilarities >= 0, found NaN, infinity or negative ones"
         raise InputError(argument="new", expected=expected)
     return np.asarray(values)
+
+
+def nearest_wanted(
+    metric: Metric, lengths: EdgeLengths, wanted: NDArray[np.bool_], k: int
+) -> tuple[Floats, Indices]:
+    """Return the k nearest wanted items of every item, and their distances, (n, k).
+
+    That is a search over all items, and new ones may come one by one: the metric keeps the last.
+    """
+    last = metric.__dict__.get("nearest_wanted")
+    if last is None or last[:2] != (lengths, k) or not np.array_equal(last[2], wanted):
+        found = nearest_labelled(lengths, None, np.flatnonzero(wanted), k)
+        last = lengths, k, wanted.copy(), found
+        object.__setattr__(metric, "nearest_wanted", last)
+    return last[3]
