@@ -26,6 +26,7 @@ SECTIONS = (
     "metric_weights",
     "relaxations",
     "prediction",
+    "latency",
     "selection",
     "default_fit",
     "from_files",

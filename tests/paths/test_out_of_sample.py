@@ -322,3 +322,27 @@ def test_the_wanted_items_of_a_search():
     wanted = np.array([True, True, False, False])
     take_wanted(Goal(2, wanted, False, False), state, distances, items)
     assert (distances.tolist(), items.tolist()) == ([0.5, 0.7], [0, 1])
+
+
+def test_the_nearest_labelled_items_of_all_are_searched_for_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    metric = mm.Metric(mm.DissimilarityStack([D[:30, :30]]), mm.Mixture([1.0]))
+    joined = metric.join(D[30:, :30, None])
+    labels = np.where(np.arange(30) < 5, 0, -1)
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments[-1])
+        return mm.nearest_labelled(*arguments)
+
+    monkeypatch.setattr("metricmix.paths.joined_items.nearest_labelled", counted)
+    for known, k in ((labels, 1), (labels, 2), (np.roll(labels, 7), 2)):
+        wanted = known >= 0
+        for new in (joined, metric.join(D[35:, :30, None])):
+            distances, items = new.nearest(k, known)
+            expected = new.items.nearest(wanted, k)
+            assert np.array_equal(distances, expected[0])
+            assert np.array_equal(items, expected[1])
+    assert calls == [1, 2, 2]

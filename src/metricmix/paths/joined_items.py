@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.known import Known, known_mask
 from metricmix.exceptions import InputError
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.contributions import (
     Contributions,
     edge_parts,
@@ -34,7 +35,7 @@ from metricmix.paths.geodesic import join_nearest
 from metricmix.paths.neighbours import nearest_labelled
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.pair import Path, shortest_path
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_index, check_integer
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ class Joined:
         wanted = np.ones(n, bool) if known is None else known_mask(known, n)
         if not 1 <= check_integer(k, name="k") <= wanted.sum():
             raise InputError(argument="k", expected=f"1 .. {wanted.sum()}", found=k)
-        distances, items = self.items.nearest(wanted, k)
+        table = None
+        if not wanted.all():
+            table = nearest_wanted(self.metric, self.items.lengths, wanted, k)
+        distances, items = self.items.nearest(wanted, k, table)
         return distances, self.metric.named(items)
 
     def path(self, q: int, j: Any) -> Path:
@@ -219,3 +223,18 @@ def dissimilarities_of(metric: Metric, new: Any, validate: bool) -> AnyArray | C
         expected = "finite dissimilarities >= 0, found NaN, infinity or negative ones"
         raise InputError(argument="new", expected=expected)
     return np.asarray(values)
+
+
+def nearest_wanted(
+    metric: Metric, lengths: EdgeLengths, wanted: NDArray[np.bool_], k: int
+) -> tuple[Floats, Indices]:
+    """Return the k nearest wanted items of every item, and their distances, (n, k).
+
+    That is a search over all items, and new ones may come one by one: the metric keeps the last.
+    """
+    last = metric.__dict__.get("nearest_wanted")
+    if last is None or last[:2] != (lengths, k) or not np.array_equal(last[2], wanted):
+        found = nearest_labelled(lengths, None, np.flatnonzero(wanted), k)
+        last = lengths, k, wanted.copy(), found
+        object.__setattr__(metric, "nearest_wanted", last)
+    return last[3]
