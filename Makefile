@@ -66,8 +66,8 @@ docs: $(VENV)/.installed-docs docs/worked/pages ## the documentation site, from 
 docs/worked/pages: | $(STAMP)
 	$(BIN)/python examples/_worked.py --pages
 
-bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
-	$(BIN)/python -m benchmarks
+bench: $(STAMP) ## measure against peers, SECTIONS="..." for some; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks $(SECTIONS)
 
 scale: $(STAMP) ## measure what many items cost; writes the tables of docs/scaling.md
 	$(BIN)/python -m benchmarks.scale

@@ -1,22 +1,27 @@
 """Run the benchmarks and write docs/benchmarks.md.
 
-``python -m benchmarks`` runs all, and is refused while code is not committed, since the page cites
-the commit; ``python -m benchmarks one_pair`` runs some, and prints them only.
+``python -m benchmarks`` runs all sections, and ``python -m benchmarks one_pair`` some; the others
+keep their results, which docs/benchmarks.json holds. Code that is not committed is refused, since
+every section cites its commit; ``--dry-run`` prints only.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from benchmarks.measure import HEADLINES, check_committed, cpu_name, provenance, table
-from metricmix.kernels.threads import effective_threads
+from benchmarks.measure import HEADLINES, check_committed, provenance, table
 
 SECTIONS = (
+    "default_fit",
+    "from_files",
+    "latency",
     "all_pairs",
-    "threads",
     "torch_closure",
+    "threads",
     "one_pair",
     "step_growth",
     "sparse_paths",
@@ -26,45 +31,70 @@ SECTIONS = (
     "metric_weights",
     "relaxations",
     "prediction",
-    "latency",
     "selection",
-    "default_fit",
-    "from_files",
     "compile_time",
     "demo",
 )
+"""The sections, in the order of the page."""
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+RESULTS = PAGE.with_suffix(".json")
 
 
-def main(names: list[str]) -> None:
-    if not names:
+def main(arguments: list[str]) -> None:
+    names = [name for name in arguments if name != "--dry-run"]
+    written = "--dry-run" not in arguments
+    if written:
         check_committed()
-    origin = provenance()  # before anything is written
-    sections = []
     for name in names or SECTIONS:
-        module = importlib.import_module(f"benchmarks.{name}")
-        print(f"## {module.TITLE}\n", flush=True)
-        body = module.run()
-        print(body + "\n", flush=True)
-        sections.append(f"## {module.TITLE}\n\n{body.strip()}\n")
-    if names:
-        return
-    head = (
-        "# Benchmarks\n\n"
-        "Written by `make bench`; do not edit. All ratios are measured side by side in one run; "
-        "short jobs are the best of several repeats.\n\n"
-        f"{origin}\n"
+        found = measured(name)
+        print(section(found), flush=True)
+        if written:
+            results = {**read(), name: found}
+            text = json.dumps({key: results[key] for key in SECTIONS if key in results}, indent=1)
+            RESULTS.write_text(text + "\n", encoding="utf-8")
+            PAGE.write_text(page(results), encoding="utf-8")
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Run a section, and return what the results file holds of it."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    origin = provenance()  # before anything is written
+    HEADLINES.clear()
+    body = module.run().strip()
+    return {
+        "title": module.TITLE,
+        "origin": origin,
+        "headlines": [list(row) for row in HEADLINES],
+        "body": body,
+    }
+
+
+def read() -> dict[str, Any]:
+    """Return the results by section; none if there are none yet."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page."""
+    found = [results[name] for name in SECTIONS if name in results]
+    rows = [row for one in found for row in one["headlines"]]
+    return "\n\n".join(
+        [
+            "# Benchmarks",
+            "Written by `make bench`; do not edit. All ratios are measured side by side in one "
+            "run; short jobs are the best of several repeats. Each section says when, with which "
+            "commit and where it was measured.",
+            "## At a glance",
+            table(["", "time", "compared with"], rows),
+            *map(section, found),
+        ]
     )
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join([head, at_a_glance(), *sections]))
-    print(f"written: {PAGE.name}")
 
 
-def at_a_glance() -> str:
-    """Return the first section of the page: a row for each headline."""
-    found = table(["", "time", "compared with"], HEADLINES)
-    measured = f"Measured on {effective_threads()} threads of {cpu_name()}."
-    return f"## At a glance\n\n{found}\n\n{measured}\n"
+def section(found: dict[str, Any]) -> str:
+    """Return the text of a section."""
+    return f"## {found['title']}\n\n{found['body']}\n\n*{found['origin']}*\n"
 
 
 if __name__ == "__main__":

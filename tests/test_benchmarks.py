@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,29 @@ def test_pages_are_refused_before_anything_is_measured(module, arguments, monkey
     with pytest.raises(SystemExit, match=r"^refused$"):
         command.main(*([[]] if module == "benchmarks.__main__" else []))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_is_that_of_the_results():
+    command = importlib.import_module("benchmarks.__main__")
+    assert command.PAGE.read_text(encoding="utf-8") == command.page(command.read())
+
+
+def test_a_section_replaces_its_own_results_alone(monkeypatch, tmp_path):
+    command = importlib.import_module("benchmarks.__main__")
+    kept = {"title": "One", "origin": "then", "headlines": [["one", "1 s", ""]], "body": "1"}
+    monkeypatch.setattr(command, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "page.json")
+    monkeypatch.setattr(command, "check_committed", lambda: None)
+    command.RESULTS.write_text(json.dumps({"one_pair": kept}))
+    monkeypatch.setattr(command, "measured", lambda name: {**kept, "title": name, "origin": "now"})
+    command.main(["selection"])
+    assert list(command.read()) == ["one_pair", "selection"]
+    assert command.read()["one_pair"] == kept
+    text = command.PAGE.read_text(encoding="utf-8")
+    assert text.index("## One") < text.index("*then*") < text.index("## selection")
+    before = text
+    command.main(["demo", "--dry-run"])
+    assert command.PAGE.read_text(encoding="utf-8") == before
 
 
 # -- relaxations ----------------------------------------------------------------------------------
