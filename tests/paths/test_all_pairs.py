@@ -56,7 +56,8 @@ def lengths(n, kind, directed, dtype=np.float64, seed=0):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "clusters"])
 @pytest.mark.parametrize("n", SIZES)
-def test_agrees_with_the_textbook(n, kind, directed, dtype):
+def test_agrees_with_the_textbook(n, kind, directed, dtype, monkeypatch):
+    monkeypatch.setattr(floyd_warshall, "AT_ONCE", 0)  # small matrices by blocks, too
     W = lengths(n, kind, directed, dtype)
     given = W.copy()
     d = project(W, directed=directed)
@@ -71,6 +72,19 @@ def test_agrees_with_the_textbook(n, kind, directed, dtype):
         np.testing.assert_array_equal(d, d.T)
     np.testing.assert_array_equal(project(W, directed=directed, n_jobs=1), d)
     np.testing.assert_array_equal(project(W, directed=directed, n_jobs=2), d)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", [1, 2, floyd_warshall.AT_ONCE])
+def test_small_matrices_are_closed_at_once(n, directed, dtype):
+    W = lengths(n, "sparse", directed, dtype)
+    given = np.where(np.tri(n), W, np.nan).astype(dtype) if not directed else W.copy()
+    d = close_in_place(given, symmetric=not directed)
+    assert d is given
+    np.testing.assert_allclose(d, closure_by_rows(W), rtol=20 * np.finfo(dtype).eps)
+    if not directed:
+        np.testing.assert_array_equal(d, d.T)
 
 
 def test_the_two_references_agree():
