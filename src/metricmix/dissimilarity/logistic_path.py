@@ -30,7 +30,7 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["class_probabilities", "logistic_path"]
+__all__ = ["class_probabilities", "logistic_path", "softmax"]
 
 TOLERANCE = 1e-5
 """Squared length of the preconditioned gradient at which to stop, relative to the objective."""
@@ -107,9 +107,12 @@ def logistic_path(
 
 def class_probabilities(Z: Floats, W: Floats) -> Floats:
     """Return the probabilities (m, C) of m rows by coefficients (C, k + 1)."""
-    logits = Z @ W[:, :-1].T + W[:, -1]
-    logits -= logits.max(axis=1, keepdims=True)
-    p = np.exp(logits)
+    return softmax(Z @ W[:, :-1].T + W[:, -1])
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return exp(scores), each row divided by its sum."""
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
