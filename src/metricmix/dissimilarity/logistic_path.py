@@ -312,14 +312,13 @@ def scaled_square(g: Floats, h: Floats) -> float:
 @kernel
 def product(A: Floats, B: Floats) -> float:
     """Return the sum of the products of the entries of two matrices."""
-    total: float = np.dot(A.ravel(), B.ravel())
-    return total
+    return float(np.dot(A.ravel(), B.ravel()))
 
 
 @kernel
 def penalised(A: Floats, B: Floats) -> float:
     """Return the same without the last column, the intercepts."""
-    total = product(A, B)
+    total: float = product(A, B)
     for a in range(len(A)):
         total -= np.float64(A[a, -1]) * np.float64(B[a, -1])
     return total

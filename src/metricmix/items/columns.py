@@ -22,7 +22,6 @@ from metricmix.items.cells import (
     is_known,
     is_missing,
     is_plainly_numeric,
-    unknown_cells,
 )
 from metricmix.items.items import Items
 from metricmix.items.number_formats import (
@@ -324,9 +323,7 @@ def numbers_of(items: Items, column: Column) -> Floats:
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = items.plain_numbers(column.name) if column.format == CellFormat() else None
     if values is None:
-        parsed = {cell: column.format.parse(cell) for cell in set(cells) - unknown_cells(cells)}
-        found = map(parsed.get, cells)
-        values = np.array([np.nan if value is None else value for value in found])
+        values = items.formatted_numbers(column.name, column.format)
     return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)
 
 
