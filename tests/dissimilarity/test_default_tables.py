@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris, load_wine
 
 import metricmix as mm
 from metricmix.dissimilarity.column_sources import far_limits
-from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.kinds.forest import Forest
 from metricmix.dissimilarity.known import Known
 
 pytestmark = pytest.mark.default_sources

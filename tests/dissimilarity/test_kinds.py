@@ -404,7 +404,11 @@ def test_paths_are_directed_only_if_stated(directed: bool | None) -> None:
     np.testing.assert_array_equal(values_of(source), paths(A if directed else A + A.T))
 
 
-ELSEWHERE = {"forest": "test_forests", "membership": "test_memberships", "matrix": "test_plan"}
+ELSEWHERE = {
+    "forest": "test_forest_source",
+    "membership": "test_memberships",
+    "matrix": "test_plan",
+}
 """Kinds whose values other tests compare with formulas."""
 
 

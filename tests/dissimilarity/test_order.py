@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import metricmix as mm
 from metricmix.dissimilarity.diffusion import normalised
-from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
+from metricmix.dissimilarity.kinds.forest import Forest
 from metricmix.dissimilarity.known import Known, keys_of
 from metricmix.dissimilarity.predictors import CrossFitted, Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation

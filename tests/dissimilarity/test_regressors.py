@@ -10,8 +10,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
 import metricmix as mm
-from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelRegressor, ridge_path
+from metricmix.dissimilarity.kinds.forest import Forest
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import moved_in
 from metricmix.dissimilarity.predictors import CrossFitted, Training

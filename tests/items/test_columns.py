@@ -257,6 +257,17 @@ def test_dates_with_dots(write) -> None:
     assert kinds_of(table) == {"day": "date"}
 
 
+def test_dates_are_parsed_once(write, monkeypatch) -> None:
+    items = read_items(write("t.csv", "id,seen\na,3.1.2024\nb,4.1.2024\nc,\n"))
+    (column,) = infer_columns(items)
+    first = numbers_of(items, column)
+    monkeypatch.setattr(type(column.format), "parse", None)
+    second = numbers_of(items, column)
+    assert np.array_equal(first, second, equal_nan=True)
+    first[:] = 0.0
+    assert second[1] - second[0] == 1.0
+
+
 def test_codes_have_zeros_in_front(write) -> None:
     table = read_items(write("t.csv", "id,zip\na,07550\nb,99084\nc,07550\n"))
     (column,) = infer_columns(table)

@@ -30,7 +30,7 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["class_probabilities", "logistic_path"]
+__all__ = ["class_probabilities", "logistic_path", "softmax"]
 
 TOLERANCE = 1e-5
 """Squared length of the preconditioned gradient at which to stop, relative to the objective."""
@@ -107,9 +107,12 @@ def logistic_path(
 
 def class_probabilities(Z: Floats, W: Floats) -> Floats:
     """Return the probabilities (m, C) of m rows by coefficients (C, k + 1)."""
-    logits = Z @ W[:, :-1].T + W[:, -1]
-    logits -= logits.max(axis=1, keepdims=True)
-    p = np.exp(logits)
+    return softmax(Z @ W[:, :-1].T + W[:, -1])
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return exp(scores), each row divided by its sum."""
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
@@ -155,7 +158,7 @@ def minimize_losses(
     for f in range(F):
         running[f] = present[f].sum() > 1
         ridge[f] = 2.0 if present[f].sum() == 2 else 1.0
-        value[f] = ridge[f] * 0.5 * product(point[f], point[f], k - 1)
+        value[f] = ridge[f] * 0.5 * penalised(point[f], point[f])
         value[f] += loss_and_residual(logits[f], y, weights[f], present[f], residual[f])
     np.dot(residual.reshape(F * c, L), rows, gradient.reshape(F * c, k))
     for f in range(F):
@@ -185,9 +188,9 @@ def minimize_losses(
             if not running[f]:
                 continue
             own, along = point[f], direction[f]
-            slope = product(gradient[f], along, k)
-            start, both = product(own, own, k - 1), product(own, along, k - 1)
-            square = product(along, along, k - 1)
+            slope = product(gradient[f], along)
+            start, both = penalised(own, own), penalised(own, along)
+            square = penalised(along, along)
             length, accepted = 2.0, False
             while not accepted and length > 2e-9:
                 length *= 0.5
@@ -214,7 +217,7 @@ def minimize_losses(
             copy_to(fresh[f], change)
             add_multiple(change, -1.0, gradient[f], k)
             copy_to(fresh[f], gradient[f])
-            curvature[f, latest[f]] = product(steps[f, latest[f]], change, k)
+            curvature[f, latest[f]] = product(steps[f, latest[f]], change)
             kept[f] = min(kept[f] + 1, MEMORY)
             if curvature[f, latest[f]] <= 0.0:  # rounding: forget all steps
                 kept[f] = 0
@@ -240,7 +243,7 @@ def find_direction(
     copy_to(g, d)
     for m in range(kept):
         r = (latest - m) % MEMORY
-        factor[r] = product(steps[r], d, k) / curvature[r]
+        factor[r] = product(steps[r], d) / curvature[r]
         add_multiple(d, -factor[r], changes[r], k)
     scale = d.dtype.type(curvature[latest] / scaled_square(changes[latest], h) if kept else 1.0)
     for a in range(c):
@@ -248,7 +251,7 @@ def find_direction(
             d[a, j] *= scale / h[a, j]
     for m in range(kept - 1, -1, -1):
         r = (latest - m) % MEMORY
-        rest = factor[r] - product(changes[r], d, k) / curvature[r]
+        rest = factor[r] - product(changes[r], d) / curvature[r]
         add_multiple(d, rest, steps[r], k)
 
 
@@ -307,11 +310,17 @@ def scaled_square(g: Floats, h: Floats) -> float:
 
 
 @kernel
-def product(A: Floats, B: Floats, columns: int) -> float:
-    """Return the sum of the products of the entries of two matrices, of their first columns."""
-    total = 0.0
+def product(A: Floats, B: Floats) -> float:
+    """Return the sum of the products of the entries of two matrices."""
+    return float(np.dot(A.ravel(), B.ravel()))
+
+
+@kernel
+def penalised(A: Floats, B: Floats) -> float:
+    """Return the same without the last column, the intercepts."""
+    total: float = product(A, B)
     for a in range(len(A)):
-        total += np.dot(A[a, :columns], B[a, :columns])
+        total -= np.float64(A[a, -1]) * np.float64(B[a, -1])
     return total
 
 

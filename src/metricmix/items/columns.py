@@ -22,7 +22,6 @@ from metricmix.items.cells import (
     is_known,
     is_missing,
     is_plainly_numeric,
-    unknown_cells,
 )
 from metricmix.items.dates import iso_days
 from metricmix.items.items import Items
@@ -329,7 +328,7 @@ def numbers_of(items: Items, column: Column) -> Floats:
         return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = items.plain_numbers(column.name) if column.format == CellFormat() else None
     if values is None:
-        values = column.format.parse_all(cells, unknown_cells(cells))
+        values = items.formatted_numbers(column.name, column.format)
     return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from metricmix.exceptions import TableFileError
 from metricmix.items.cells import is_known, parse_number, plain_numbers, unknown_cells
+from metricmix.items.number_formats import CellFormat
 from metricmix.items.relation import Matrix, Relation
 from metricmix.state import arguments, checked_state, conforms, require, stored
 from metricmix.typing import Floats
@@ -130,6 +131,7 @@ class Items:
     missing: tuple[str, ...] = ()
     label_type: str = ""
     _plain: dict[str, Floats | None] = field(default_factory=dict, init=False, repr=False)
+    _read: dict[tuple[str, Any], Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -238,6 +240,13 @@ class Items:
             cells: Any = self.values(column)
             self._plain[column] = plain_numbers(cells)
         return self._plain[column]
+
+    def formatted_numbers(self, column: str, written: CellFormat) -> Floats:
+        """Return a column of texts as numbers, NaN where they are not `written` so; parsed once."""
+        if (column, written) not in self._read:
+            cells: Any = self.values(column)
+            self._read[column, written] = written.parse_all(cells, unknown_cells(cells))
+        return self._read[column, written]
 
 
 # -- row numbers ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.logistic_path import softmax
 from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -204,9 +205,3 @@ def neighbour_weights(distances: Floats, weights: str) -> Floats:
     zero = distances <= 0.0
     by_distance = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
     return np.where(zero.any(axis=1, keepdims=True), zero, by_distance)
-
-
-def softmax(scores: Floats) -> Floats:
-    """Return exp(scores), each row divided by its sum."""
-    p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
