@@ -14,7 +14,6 @@ from metricmix.dissimilarity.logistic_path import (
     logistic_path,
     loss_and_residual,
     minimize_losses,
-    product_tables,
 )
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
@@ -133,7 +132,8 @@ def test_the_solver_ends_where_the_gradient_is_zero() -> None:
     Z, y, weights = problem("plain", np.random.default_rng(6))
     rows, present = np.column_stack([Z, np.ones(len(Z))]), np.ones((2, 4), bool)
     W = np.zeros((2, 4, rows.shape[1]))
-    iterations = minimize_losses(W, *product_tables(rows), y, weights, present, 1e-18, 1000)
+    table = rows, np.ascontiguousarray(rows.T), rows * rows
+    iterations = minimize_losses(W, *table, y, weights, present, 1e-18, 1000)
     assert np.all(iterations > 1)
     for fold, own in enumerate(weights):
         residual = own[:, None] * (class_probabilities(Z, W[fold]) - np.eye(4)[y])

@@ -13,8 +13,7 @@ The solver is L-BFGS with a diagonal preconditioner, the diagonal of the Hessian
 which is close to the Hessian where the columns of the table are orthogonal, as singular vectors
 are. Some 20 iterations are needed. Each multiplies the directions of all folds, (F c, k), with the
 table, and then their residuals, (F c, L). Along a direction the loss needs no product: the logits
-are linear in the step. The products are in single precision until the gradient is small, and in
-double precision from there on.
+are linear in the step.
 
 A fold that has converged stays in these products until the last one has. So the result of a fold
 depends, to the last digit, on its own rows alone: the rounding of a product depends on its shape.
@@ -37,8 +36,6 @@ TOLERANCE = 1e-5
 MAX_ITER = 300
 MEMORY = 8
 """Steps that L-BFGS keeps."""
-LONGEST = 1e9
-"""Entries of the table up to which products fit in single precision."""
 TOGETHER = 5
 """Folds whose products are computed as one; such groups run on several threads."""
 
@@ -84,8 +81,7 @@ def logistic_path(
     array([0, 0, 1, 1])
     """
     rows = np.column_stack([Z, np.ones(len(Z))])
-    kinds = [np.float64] if np.abs(rows).max() >= LONGEST else [np.float32, np.float64]
-    tables = [product_tables(rows.astype(kind)) for kind in kinds]
+    table = rows, np.ascontiguousarray(rows.T), rows * rows
     found = np.zeros((len(weights), len(penalties), n_classes, rows.shape[1]))
 
     def solve_group(start: int) -> None:
@@ -96,8 +92,7 @@ def logistic_path(
             fold[y[counts > 0]] = True
         W = np.zeros((len(own), *found.shape[2:]))
         for k, C in enumerate(penalties):
-            for table in tables:
-                minimize_losses(W, *table, y, C * own, present, tol, max_iter)
+            minimize_losses(W, *table, y, C * own, present, tol, max_iter)
             found[group, k] = W
         found[group, :, :, -1] = np.where(present[:, None], found[group, :, :, -1], -np.inf)
 
@@ -116,11 +111,6 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def product_tables(rows: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Return rows (L, k), their transpose and their squares."""
-    return rows, np.ascontiguousarray(rows.T), rows * rows
-
-
 @kernel
 def minimize_losses(
     W: Floats,
@@ -135,34 +125,30 @@ def minimize_losses(
 ) -> Indices:
     """Minimise the losses of F folds from W (F, c, k) on, in place; return their iterations.
 
-    `rows` (L, k) end with a column of ones, `columns` are their transpose, `squares` their squares;
-    products have their precision. Coefficients of classes that a fold does not have, by `present`
-    (F, c), stay 0.
+    `rows` (L, k) end with a column of ones, `columns` are their transpose, `squares` their
+    squares. Coefficients of classes that a fold does not have, by `present` (F, c), stay 0.
     """
     F, c, k = W.shape
-    L, dtype = len(y), rows.dtype
-    point, direction = np.empty((F, c, k), dtype), np.zeros((F, c, k), dtype)
-    gradient, diagonal = np.empty((F, c, k), dtype), np.empty((F, c, k), dtype)
-    fresh, moved = np.empty((F, c, k), dtype), np.empty((F, c, L), dtype)
-    logits, residual = np.empty((F, c, L), dtype), np.zeros((F, c, L), dtype)
-    trial, share = np.empty((c, L), dtype), np.zeros((F, c, L), dtype)
-    steps, changes = np.empty((F, MEMORY, c, k), dtype), np.empty((F, MEMORY, c, k), dtype)
-    curvature, ones = np.empty((F, MEMORY)), np.ones((c, k), dtype)
+    L = len(y)
+    direction, gradient = np.zeros((F, c, k)), np.empty((F, c, k))
+    diagonal, fresh = np.empty((F, c, k)), np.empty((F, c, k))
+    moved, logits = np.empty((F, c, L)), np.empty((F, c, L))
+    residual, share = np.zeros((F, c, L)), np.zeros((F, c, L))
+    steps, changes = np.empty((F, MEMORY, c, k)), np.empty((F, MEMORY, c, k))
+    trial, ones, curvature = np.empty((c, L)), np.ones((c, k)), np.empty((F, MEMORY))
     kept, latest = np.zeros(F, np.int64), np.zeros(F, np.int64)
     value, ridge, iterations = np.empty(F), np.ones(F), np.zeros(F, np.int64)
     running = np.ones(F, np.bool_)
 
-    for f in range(F):
-        copy_to(W[f], point[f])
-    np.dot(point.reshape(F * c, k), columns, logits.reshape(F * c, L))
+    np.dot(W.reshape(F * c, k), columns, logits.reshape(F * c, L))
     for f in range(F):
         running[f] = present[f].sum() > 1
         ridge[f] = 2.0 if present[f].sum() == 2 else 1.0
-        value[f] = ridge[f] * 0.5 * penalised(point[f], point[f])
+        value[f] = ridge[f] * 0.5 * penalised(W[f], W[f])
         value[f] += loss_and_residual(logits[f], y, weights[f], present[f], residual[f])
     np.dot(residual.reshape(F * c, L), rows, gradient.reshape(F * c, k))
     for f in range(F):
-        add_multiple(gradient[f], ridge[f], point[f], k - 1)
+        add_multiple(gradient[f], ridge[f], W[f], k - 1)
 
     for iteration in range(max_iter):
         if iteration % MEMORY == 0:
@@ -187,7 +173,7 @@ def minimize_losses(
         for f in range(F):
             if not running[f]:
                 continue
-            own, along = point[f], direction[f]
+            own, along = W[f], direction[f]
             slope = product(gradient[f], along)
             start, both = penalised(own, own), penalised(own, along)
             square = penalised(along, along)
@@ -212,7 +198,7 @@ def minimize_losses(
         for f in range(F):
             if not running[f]:
                 continue
-            add_multiple(fresh[f], ridge[f], point[f], k - 1)
+            add_multiple(fresh[f], ridge[f], W[f], k - 1)
             change = changes[f, latest[f]]
             copy_to(fresh[f], change)
             add_multiple(change, -1.0, gradient[f], k)
@@ -221,8 +207,6 @@ def minimize_losses(
             kept[f] = min(kept[f] + 1, MEMORY)
             if curvature[f, latest[f]] <= 0.0:  # rounding: forget all steps
                 kept[f] = 0
-    for f in range(F):
-        copy_to(point[f], W[f])
     return iterations
 
 
@@ -245,7 +229,7 @@ def find_direction(
         r = (latest - m) % MEMORY
         factor[r] = product(steps[r], d) / curvature[r]
         add_multiple(d, -factor[r], changes[r], k)
-    scale = d.dtype.type(curvature[latest] / scaled_square(changes[latest], h) if kept else 1.0)
+    scale = curvature[latest] / scaled_square(changes[latest], h) if kept else 1.0
     for a in range(c):
         for j in range(k):
             d[a, j] *= scale / h[a, j]
@@ -261,7 +245,7 @@ def loss_and_residual(
 ) -> float:
     """Return the weighted loss of logits (c, L); write v (p - 1[y = c]) into `residual`."""
     c, L = logits.shape
-    largest, total = np.full(L, -np.inf, logits.dtype), np.zeros(L, logits.dtype)
+    largest, total = np.full(L, -np.inf), np.zeros(L)
     for a in range(c):
         if present[a]:
             for i in range(L):
@@ -320,23 +304,21 @@ def penalised(A: Floats, B: Floats) -> float:
     """Return the same without the last column, the intercepts."""
     total: float = product(A, B)
     for a in range(len(A)):
-        total -= np.float64(A[a, -1]) * np.float64(B[a, -1])
+        total -= A[a, -1] * B[a, -1]
     return total
 
 
 @kernel
 def add_multiple(A: Floats, factor: float, B: Floats, columns: int) -> None:
     """Add a multiple of the first columns of B to those of A."""
-    times = A.dtype.type(factor)
     for a in range(len(A)):
         for j in range(columns):
-            A[a, j] += times * B[a, j]
+            A[a, j] += factor * B[a, j]
 
 
 @kernel
 def copy_to(A: Floats, B: Floats, factor: float = 1.0) -> None:
     """Write a multiple of A into B; assignments to slices take half of the time to compile."""
-    times = B.dtype.type(factor)
     for a in range(len(A)):
         for j in range(A.shape[1]):
-            B[a, j] = times * A[a, j]
+            B[a, j] = factor * A[a, j]
