@@ -22,7 +22,7 @@ import numpy as np
 
 from metricmix.dissimilarity.diffusion import normalised
 from metricmix.dissimilarity.sources import ItemData
-from metricmix.kernels.threads import blas_threads
+from metricmix.kernels.process_settings import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["RandomForest", "forest_features"]
