@@ -63,6 +63,7 @@ __all__ = [
     "errors_of_arguments",
     "in_python",
     "is_interruption",
+    "issue",
     "kept_warnings",
     "warn_caller",
     "without_warnings",
@@ -216,6 +217,7 @@ class UnreachableWarning(UserWarning):
 
 
 Heard = list[tuple[str, type[Warning]]]
+"""Messages and categories of warnings that were kept."""
 _silent: ContextVar[tuple[type[Warning], ...]] = ContextVar("silent", default=())
 _heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
 
@@ -236,9 +238,9 @@ def without_warnings(*categories: type[Warning]) -> Iterator[None]:
 
 @contextmanager
 def kept_warnings() -> Iterator[Heard]:
-    """Collect what :func:`warn_caller` says inside, in this thread, to be said by its caller.
+    """Keep what :func:`warn_caller` says inside, in this thread, for the caller to :func:`issue`.
 
-    The stack of a thread does not lead to the line that is warned of.
+    The stack of a thread or of a worker does not lead to the line that is warned of.
     """
     heard: Heard = []
     token = _heard.set(heard)
@@ -246,6 +248,12 @@ def kept_warnings() -> Iterator[Heard]:
         yield heard
     finally:
         _heard.reset(token)
+
+
+def issue(heard: Heard) -> None:
+    """Issue warnings that were kept in another thread or process."""
+    for message, category in heard:
+        warn_caller(message, category)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -17,7 +17,12 @@ from metricmix.exceptions import (
     warn_caller,
     without_warnings,
 )
-from metricmix.kernels.process_settings import blas_threads, ignored_warnings, small_products
+from metricmix.kernels.process_settings import (
+    blas_threads,
+    ignored_warnings,
+    kept_filters,
+    small_products,
+)
 
 each_order = pytest.mark.parametrize("order", list(permutations(range(3))))
 
@@ -68,6 +73,19 @@ def test_the_last_to_leave_restores_the_filters_of_warnings(order: tuple[int, ..
     assert warnings.filters == before
     with pytest.raises(UserWarning, match="first of all"):
         warnings.warn("first of all", UserWarning, stacklevel=1)
+
+
+def test_filters_that_other_packages_leave_wrong_are_restored() -> None:
+    before = list(warnings.filters)
+    tasks, checks = [ExitStack(), ExitStack()], [ExitStack(), ExitStack()]
+    for task, check in zip(tasks, checks, strict=True):
+        task.enter_context(kept_filters())
+        check.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+    for task, check in zip(tasks, checks, strict=True):
+        check.close()
+        task.close()
+    assert warnings.filters == before
 
 
 def test_a_change_that_fails_counts_for_nothing() -> None:

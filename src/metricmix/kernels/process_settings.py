@@ -16,7 +16,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["blas_threads", "ignored_warnings", "small_products"]
+__all__ = ["blas_threads", "ignored_warnings", "kept_filters", "small_products"]
 
 
 class SharedSetting:
@@ -99,6 +99,19 @@ def loaded_libraries(n_modules: int) -> Any:
 _filters = SharedSetting()
 
 
+def keep_filters(changes: ExitStack, users: int) -> None:
+    """Restore the filters when the last user leaves."""
+    if users == 0:
+        changes.enter_context(warnings.catch_warnings())
+
+
+@contextmanager
+def kept_filters() -> Iterator[None]:
+    """Leave the filters as they were: other packages change them in each of their checks."""
+    with _filters.changed(keep_filters):
+        yield
+
+
 @contextmanager
 def ignored_warnings(message: str = "") -> Iterator[None]:
     """Ignore warnings of other packages whose message starts so; by default, all of them.
@@ -108,8 +121,7 @@ def ignored_warnings(message: str = "") -> Iterator[None]:
     """
 
     def change(changes: ExitStack, users: int) -> None:
-        if users == 0:
-            changes.enter_context(warnings.catch_warnings())
+        keep_filters(changes, users)
         warnings.filterwarnings("ignore", message)
 
     with _filters.changed(change):

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from metricmix.exceptions import Heard, InputError, kept_warnings, warn_caller
+from metricmix.exceptions import Heard, InputError, issue, kept_warnings
 
 __all__ = [
     "Deadline",
@@ -331,8 +331,7 @@ class ThreadPool:
             if not (partial and done and isinstance(error, TimeUp)):
                 raise
         for place in sorted(heard):
-            for message, category in heard[place]:
-                warn_caller(message, category)
+            issue(heard[place])
         return [done[place] for place in sorted(done)]
 
 
