@@ -33,6 +33,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,10 @@ __all__ = [
     "errors_of_arguments",
     "in_python",
     "is_interruption",
+    "issue",
+    "kept_warnings",
     "warn_caller",
+    "without_warnings",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
@@ -212,8 +216,54 @@ class UnreachableWarning(UserWarning):
     """Some pairs of nodes have no path between them and were given a length by default."""
 
 
+Heard = list[tuple[str, type[Warning]]]
+"""Messages and categories of warnings that were kept."""
+_silent: ContextVar[tuple[type[Warning], ...]] = ContextVar("silent", default=())
+_heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+@contextmanager
+def without_warnings(*categories: type[Warning]) -> Iterator[None]:
+    """Let :func:`warn_caller` say nothing of these categories inside, in this thread.
+
+    Unlike :func:`warnings.catch_warnings`, which changes the filters of the whole process, it may
+    overlap with others in any order.
+    """
+    token = _silent.set((*_silent.get(), *categories))
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
+
+@contextmanager
+def kept_warnings() -> Iterator[Heard]:
+    """Keep what :func:`warn_caller` says inside, in this thread, for the caller to :func:`issue`.
+
+    The stack of a thread or of a worker does not lead to the line that is warned of.
+    """
+    heard: Heard = []
+    token = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(token)
+
+
+def issue(heard: Heard) -> None:
+    """Issue warnings that were kept in another thread or process."""
+    for message, category in heard:
+        warn_caller(message, category)
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the innermost line outside of metricmix."""
+    heard = _heard.get()
+    if issubclass(category, _silent.get()):
+        return
+    if heard is not None:
+        heard.append((message, category))
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -85,6 +85,16 @@ def test_kernel_logistic_regression(kernel):
     assert model.predict(wide[30:]) == pytest.approx(direct[30:], abs=1e-6)
 
 
+def test_what_is_kept_of_labelled_rows_changes_nothing():
+    """Resamples of the same labels, other labels, and the first ones again, with and without it."""
+    weights = [np.random.default_rng(k).exponential(size=N) for k in range(3)]
+    asked = [(KNOWN, None), *((KNOWN, one) for one in weights), (KNOWN.without([0, 4]), weights[0])]
+    one = KernelClassifier(X, "rbf")
+    for known, weighted in [*asked, *asked]:
+        found = one.predict(known, weighted).values
+        assert np.array_equal(found, KernelClassifier(X, "rbf").predict(known, weighted).values)
+
+
 def test_label_propagation_leaves_out_the_own_label():
     graph = as_graph([(0, 1), (1, 2), (3, 4)], nodes=6)
     known = Known(np.array([0, 0, -1, 1, -1, -1]), 2)

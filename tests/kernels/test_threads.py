@@ -5,24 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # brings a BLAS of its own
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import metricmix as mm
-from metricmix.exceptions import InputError
-from metricmix.kernels.threads import (
-    MANY,
-    ThreadPool,
-    blas_threads,
-    effective_threads,
-    in_threads,
-    row_ranges,
-)
+from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller, without_warnings
+from metricmix.kernels.threads import MANY, ThreadPool, effective_threads, in_threads, row_ranges
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,16 +137,28 @@ def test_a_task_may_run_tasks() -> None:
         assert pool.run(task, [10, 20]) == [[11, 12, 13], [21, 22, 23]]
 
 
-def test_blas_has_the_threads_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    def threads() -> set[int]:
-        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+def test_warnings_of_tasks_are_issued_by_the_caller_in_their_order() -> None:
+    both = threading.Barrier(2)
 
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        with blas_threads(1):
-            assert threads() == {1}
-            monkeypatch.setitem(sys.modules, "imported.now", sys)  # the libraries are found again
-            with blas_threads(2):
-                assert threads() == before
-            assert threads() == {1}
-        assert threads() == before
+    def task(k: int) -> None:
+        both.wait(10)
+        for word in ("a", "b"):
+            warn_caller(f"{k} {word}", ConvergenceWarning)
+
+    with warnings.catch_warnings(record=True) as caught, ThreadPool(2) as pool:
+        warnings.simplefilter("always")
+        pool.run(task, [0, 1, 2, 3])
+    assert [str(w.message) for w in caught] == [f"{k} {word}" for k in range(4) for word in "ab"]
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_tasks_see_the_context_of_the_caller() -> None:
+    both = threading.Barrier(2)
+
+    def task(k: int) -> float:
+        both.wait(10)
+        warn_caller("silent", ConvergenceWarning)
+        return float(np.float64(k) / 0.0)
+
+    with np.errstate(divide="ignore"), without_warnings(ConvergenceWarning):
+        assert in_threads(task, [1, 2], 2) == [np.inf, np.inf]

@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn.naive_bayes import GaussianNB
+from threadpoolctl import threadpool_info
 
 import metricmix as mm
+from metricmix.exceptions import UnreachableWarning, warn_caller
 from metricmix.learning.learned import Learned
 from metricmix.learning.refits import RefitPlan, refit, refits
 
@@ -115,3 +119,35 @@ def test_many_refits_come_in_the_order_of_their_plans() -> None:
     for (weights, _), plan in zip(found, plans, strict=True):
         alone = refit(learned.whole, learned.task, plan)
         assert np.array_equal(weights, alone.mixture.weights)
+
+
+def warned(learned: Learned, plan: RefitPlan) -> Any:
+    warn_caller(f"{len(plan.known.items)} labels", UnreachableWarning)
+    return learned.mixture.weights
+
+
+def test_refits_in_threads_are_those_one_after_the_other() -> None:
+    """Also their warnings, at the line of the caller; filters and BLAS stay as they were."""
+    supervised = {"plain": "euclidean", "told": mm.dissimilarity.supervised(GaussianNB())}
+    model = mm.MetricMixtureClassifier(supervised, rule="class-mean", **FIXED)
+    learned = model.fit(X, KNOWN).learned_
+    plans = [plan_of(learned, known=learned.known.without([k])) for k in range(6)]
+    plans += [plan_of(learned, known=learned.known.without(np.arange(2 + k))) for k in range(6)]
+    found, said, threads = [], [], threadpool_info()
+    for n_jobs in (1, 2, 3):
+        with (
+            parallel_config("threading", n_jobs=n_jobs),
+            warnings.catch_warnings(record=True) as heard,
+        ):
+            warnings.simplefilter("always")
+            filters = list(warnings.filters)
+            found.append(list(refits(learned.whole, learned.task, plans, warned)))
+            assert warnings.filters == filters
+        said.append([str(one.message) for one in heard])
+        assert {one.filename for one in heard} == {__file__}
+    assert all(np.array_equal(one, found[0]) for one in found[1:])
+    assert said[0] == [f"{len(plan.known.items)} labels" for plan in plans]
+    assert all(one == said[0] for one in said[1:])
+    assert [one["num_threads"] for one in threadpool_info()] == [
+        one["num_threads"] for one in threads
+    ]

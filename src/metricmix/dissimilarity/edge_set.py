@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.squared_distances import half_squares
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import blas_threads, check_time
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import check_time
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Indices, Ints
 from metricmix.validation import check_indices, check_integer

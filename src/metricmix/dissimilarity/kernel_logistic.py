@@ -26,6 +26,8 @@ PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Inverse strengths C that a default classifier is chosen from."""
 VALUES_KEPT = 1 << 23
 """Products of rows that a classifier keeps: 64 MiB."""
+SPAN_KEPT = 1 << 20
+"""Kernel values up to which the rows that they span are kept: 16 MiB."""
 
 
 @stored("KernelLogisticRegression")
@@ -73,7 +75,9 @@ class KernelLogisticRegression:
     def fit(self, X: Any, y: Any, sample_weight: Floats | None = None) -> KernelLogisticRegression:
         """Fit to the rows X (n, d) with classes y."""
         self.rows_, self.gamma_ = X, self.gamma_of(X)
-        return self.fit_gram(self.kernel_rows(X, X, self.gamma_), y, sample_weight)
+        gram = self.kernel_rows(X, X, self.gamma_)
+        basis = gram_basis(gram)
+        return self.fit_rows(gram @ basis, basis, y, sample_weight)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities (n, C) of the rows X."""
@@ -106,22 +110,17 @@ class KernelLogisticRegression:
             return products
         return np.exp(-gamma * np.maximum(left[:, None] + right - 2.0 * products, 0.0))
 
-    def fit_gram(
-        self,
-        gram: Floats,
-        y: Indices,
-        sample_weight: Floats | None = None,
-        basis: Floats | None = None,
+    def fit_rows(
+        self, rows: Floats, basis: Floats, y: Indices, sample_weight: Floats | None = None
     ) -> KernelLogisticRegression:
-        """Fit to classes y, given the kernel values of the rows with each other, (L, L).
+        """Fit to classes y, given rows (L, k) with the products of the kernel.
 
-        `basis` is their :func:`gram_basis`, if it is known.
+        They are ``gram @ basis``, of the kernel values (L, L) and their :func:`gram_basis`.
         """
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.basis_ = gram_basis(gram) if basis is None else basis
+        self.basis_ = basis
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
-        n_classes = len(self.classes_)
-        path = logistic_path(gram @ self.basis_, codes, weights[None], [self.C], n_classes)
+        path = logistic_path(rows, codes, weights[None], [self.C], len(self.classes_))
         self.coefficients_ = path[0, 0]
         return self
 
@@ -149,6 +148,7 @@ class KernelClassifier(CrossFitted):
         super().__init__(X, regularisation_path(kernel), n_folds)
         self.kernel = kernel
         self._kept: tuple[Indices, Floats] | None = None  # products with some items, (n, L)
+        self._span: tuple[Indices, Floats, Floats] | None = None  # what `span` found last
 
     def part(self, items: Indices, n_folds: int) -> KernelClassifier:
         """Return the predictor for some rows of the table."""
@@ -157,8 +157,7 @@ class KernelClassifier(CrossFitted):
     def held_out(self, training: Training, tried: list[int]) -> Floats:
         """Return what each regression says of the items without their fold, (K, L, c)."""
         found = np.zeros((len(tried), *training.shape(len(training.y))))
-        gram = self.gram(training.items)
-        rows, tests = gram @ gram_basis(gram), list(training.tests())
+        rows, tests = self.span(training.items)[0], list(training.tests())
         own = training.everyone if training.weights is None else training.weights
         path = logistic_path(
             rows,
@@ -176,8 +175,8 @@ class KernelClassifier(CrossFitted):
         """Return what the regression of all labels says of all rows, (n, c)."""
         items, step = training.items, max(1, VALUES_KEPT // len(training.items))
         p = np.zeros(training.shape(self.n))
-        model = copy(self.estimators[choice]).fit_gram(
-            self.gram(items), training.y, training.weights
+        model = copy(self.estimators[choice]).fit_rows(
+            *self.span(items), training.y, training.weights
         )
         for start in range(0, self.n, step):
             part = np.arange(start, min(start + step, self.n))
@@ -186,14 +185,22 @@ class KernelClassifier(CrossFitted):
             )
         return p
 
-    def gram(self, items: Indices) -> Floats:
-        """Return the kernel values of labelled items with each other, (L, L).
+    def span(self, items: Indices) -> tuple[Floats, Floats]:
+        """Return rows (L, k) of labelled items with the products of the kernel, and their basis.
 
-        Computed from their rows alone: solvers that stop early amplify the rounding of products,
-        which depends on the place of a row in its table.
+        From the rows of the table of these items alone: solvers that stop early amplify the
+        rounding of products, which depends on the place of a row in its table. Kept for the next
+        call, as resamples differ only in how much each label counts.
         """
-        first, rows = self.estimators[0], self.X[items]
-        return np.asarray(first.kernel_rows(rows, rows, first.gamma_of(rows)))
+        last = self._span
+        if last is not None and np.array_equal(last[0], items):
+            return last[1:]
+        first, table = self.estimators[0], self.X[items]
+        gram = np.asarray(first.kernel_rows(table, table, first.gamma_of(table)))
+        basis = gram_basis(gram)
+        rows = gram @ basis
+        self._span = (items, rows, basis) if gram.size <= SPAN_KEPT else None
+        return rows, basis
 
     def kernel_values(self, rows: Indices, items: Indices) -> Floats:
         """Return the kernel values of some rows with labelled items, (len(rows), L)."""

@@ -45,7 +45,8 @@ from metricmix.dissimilarity.squared_distances import (
 )
 from metricmix.exceptions import MissingPackageError
 from metricmix.kernels.blocks import Found, run_blocks
-from metricmix.kernels.threads import blas_threads, effective_threads
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import effective_threads
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_integer, check_table
 

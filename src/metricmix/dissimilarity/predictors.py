@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import check_distributions
 from metricmix.exceptions import InputError
+from metricmix.kernels.process_settings import ignored_warnings
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -336,8 +336,7 @@ def fitted_copy(estimator: Any, rows: Any, y: AnyArray, weights: Floats | None) 
         model.set_params(**dict.fromkeys(open_seeds, 0))
     options = {} if weights is None else weight_option(model, weights)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with ignored_warnings():
             return model.fit(rows, y, **options)
     except ValueError as error:
         numeric = y.dtype.kind == "f"

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import blas_threads, in_threads, threads_for
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [

@@ -43,7 +43,7 @@ from metricmix.dissimilarity.predictions import (
 )
 from metricmix.dissimilarity.predictors import FEWER_FOLDS, FittedModel, Predictor
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import small_products
+from metricmix.kernels.process_settings import small_products
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import Floats, Indices
 

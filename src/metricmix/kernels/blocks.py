@@ -25,7 +25,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from metricmix.exceptions import Heard, issue, kept_warnings
 from metricmix.kernels.block_files import BlockFolder, KeptBlocks
+from metricmix.kernels.process_settings import kept_filters
 from metricmix.kernels.threads import effective_threads, in_threads, within_a_task
 from metricmix.memory import resident_bytes
 from metricmix.typing import AnyArray
@@ -183,7 +185,8 @@ class Engine:
     ) -> Iterator[Result]:
         """Yield ``function(shared, task)`` in the order of the tasks, through joblib.
 
-        One after the other, unless ``joblib.parallel_config`` says otherwise.
+        One after the other, unless ``joblib.parallel_config`` says otherwise: much of a refit is
+        Python, so that two threads take about as long as one, and more processor time.
         """
         from joblib import Parallel, delayed
         from joblib.parallel import get_active_backend
@@ -194,8 +197,20 @@ class Engine:
             for task in work:
                 yield function(shared, task)
             return
-        calls = (delayed(function)(shared, task) for task in work)
-        yield from Parallel(return_as="generator")(calls)
+        calls = (delayed(result_and_warnings)(function, shared, task) for task in work)
+        heard: Heard = []
+        for result, said in Parallel(return_as="generator")(calls):
+            heard += said
+            yield result
+        issue(heard)  # at the end: filters that other tasks need are those of the whole process
+
+
+def result_and_warnings(
+    function: Callable[[Any, T], Result], shared: Any, task: T
+) -> tuple[Result, Heard]:
+    """Return ``function(shared, task)``, and what it warned of."""
+    with kept_filters(), kept_warnings() as heard:
+        return function(shared, task), heard
 
 
 def kept_or_computed(job: BlockJob, kept: KeptBlocks, bounds: tuple[int, int]) -> Found:

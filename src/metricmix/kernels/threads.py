@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,20 +24,18 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import Heard, InputError, issue, kept_warnings
 
 __all__ = [
     "Deadline",
     "ThreadPool",
     "TimeUp",
-    "blas_threads",
     "call_in_background",
     "check_time",
     "effective_threads",
     "in_threads",
     "one_thread",
     "row_ranges",
-    "small_products",
     "stop_after",
     "threads_for",
     "time_is_up",
@@ -215,41 +212,6 @@ def in_threads(
         return pool.run(function, work)
 
 
-@contextmanager
-def blas_threads(limit: int) -> Iterator[None]:
-    """Let matrix products inside use at most so many threads.
-
-    Small products are slower on several threads, and their last digits depend on how many.
-    """
-    with loaded_libraries(len(sys.modules)).limit(limits=limit, user_api="blas"):
-        yield
-
-
-@contextmanager
-def small_products(size: int) -> Iterator[None]:
-    """Use one thread for matrix products inside, if matrices have at most 1000 rows or columns.
-
-    Threads that wait for the next small product take up a core each. In iterations that alternate
-    with Python, such as those of a small logistic regression, this multiplies the processor time.
-    """
-    if size > 1000:
-        yield
-    else:
-        with blas_threads(1):
-            yield
-
-
-@lru_cache(maxsize=1)
-def loaded_libraries(n_modules: int) -> Any:
-    """Return what sets the threads of BLAS; imports, which may load another, make it outdated.
-
-    Finding the libraries takes milliseconds, as long as a small fit.
-    """
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
 def call_in_background(function: Callable[..., Result], *args: Any, **options: Any) -> Result:
     """Return ``function(*args, **options)``, a long call to another library, from another thread.
 
@@ -304,6 +266,9 @@ class ThreadPool:
     ) -> list[Result]:
         """Return ``[function(task) for task in tasks]``; idle threads take the next task.
 
+        Threads see the context variables of the caller, and warnings of tasks are issued by the
+        calling thread when all are done, in the order of the tasks.
+
         With `partial`, the results of the tasks that are done when the time is up, if any are.
 
         Raises
@@ -325,6 +290,7 @@ class ThreadPool:
         deadline = _within(_deadline.get())
         left = deque(enumerate(tasks))
         done: dict[int, Result] = {}
+        heard: dict[int, Heard] = {}
 
         def work() -> None:
             token = _in_pool.set(True)
@@ -336,7 +302,10 @@ class ThreadPool:
                             place, task = left.popleft()
                         except IndexError:  # another thread took the last one
                             return
-                        done[place] = function(task)
+                        with kept_warnings() as said:
+                            done[place] = function(task)
+                        if said:
+                            heard[place] = said
             except BaseException:
                 deadline.stopped = True
                 raise
@@ -345,7 +314,8 @@ class ThreadPool:
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads - 1)
-        others = [self._pool.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
+        started = min(self.threads, len(tasks)) - 1
+        others = [self._pool.submit(copy_context().run, work) for _ in range(started)]
         try:
             work()
             for other in others:
@@ -360,6 +330,8 @@ class ThreadPool:
                 raise first from None
             if not (partial and done and isinstance(error, TimeUp)):
                 raise
+        for place in sorted(heard):
+            issue(heard[place])
         return [done[place] for place in sorted(done)]
 
 

@@ -46,7 +46,7 @@ from metricmix.dissimilarity.sources import ItemData, data_of
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
-from metricmix.kernels.threads import small_products
+from metricmix.kernels.process_settings import small_products
 from metricmix.learning.forest_baseline import RandomForest, forest_features
 from metricmix.learning.task import Task
 from metricmix.typing import AnyArray, Floats, Indices

@@ -9,20 +9,21 @@ The columns of an item, all computed once and without labels:
   :math:`\sum_j A_{ij} x_j / \sum_j A_{ij}`, and its entries in the 8 leading eigenvectors of
   :math:`D^{-1/2} (A + I) D^{-1/2}`, for up to 20 000 items.
 
-The trees are those of :class:`~sklearn.ensemble.RandomForestClassifier` with its defaults, or of
-the regressor with a third of the columns tried at each split.
+The trees (:mod:`metricmix.dissimilarity.bagged_trees`) are those of
+:class:`~sklearn.ensemble.RandomForestClassifier` with its defaults, or of the regressor with a
+third of the columns tried at each split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.bagged_trees import grown_trees
 from metricmix.dissimilarity.diffusion import normalised
 from metricmix.dissimilarity.sources import ItemData
-from metricmix.kernels.threads import blas_threads
+from metricmix.kernels.process_settings import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["RandomForest", "forest_features"]
@@ -47,50 +48,19 @@ class RandomForest:
     """
 
     def __init__(self, features: Floats, learned_from: Any, *, numeric: bool) -> None:
-        # Trees split rows in single precision.
-        self.features = np.ascontiguousarray(features, dtype=np.float32)
+        self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.learned_from, self.numeric = learned_from, numeric
 
     def predict(self, train: Indices, y: AnyArray, test: Indices) -> AnyArray:
         """Return the classes, or the numbers, that the trees predict on average."""
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        kept = self.learned_from[train]
+        kept, d = self.learned_from[train], self.features.shape[1]
         rows, y = self.features[train[kept]], y[kept]
         if self.numeric:
-            return bagged(
-                lambda seed: DecisionTreeRegressor(max_features=1 / 3, random_state=seed),
-                rows,
-                y.astype(np.float64),
-                self.features[test],
-            )[:, 0]
+            trees = grown_trees(rows, y.astype(np.float64), TREES, d // 3)
+            return trees.mean(self.features[test])[:, 0]
         classes, codes = np.unique(y, return_inverse=True)
-        found = bagged(
-            lambda seed: DecisionTreeClassifier(max_features="sqrt", random_state=seed),
-            rows,
-            codes,
-            self.features[test],
-        )
-        return np.asarray(classes[found.argmax(axis=1)])
-
-
-def bagged(new_tree: Callable[[int], Any], X: AnyArray, y: AnyArray, test: AnyArray) -> Floats:
-    """Return the mean of what trees on bootstrap samples of the rows X say of other rows.
-
-    These are the trees of scikit-learn's forest, without its copies and checks around each of them.
-    """
-    from sklearn import config_context
-
-    L, total = len(y), 0.0
-    random = np.random.RandomState(0)
-    with config_context(skip_parameter_validation=True, assume_finite=True):
-        for _ in range(TREES):
-            seed = int(random.randint(np.iinfo(np.int32).max))
-            drawn = np.random.RandomState(seed).randint(0, L, L)
-            counts = np.bincount(drawn, minlength=L).astype(np.float64)
-            tree = new_tree(seed).fit(X, y, counts, check_input=False)
-            total = total + tree.tree_.predict(test)
-    return np.asarray(total / TREES)
+        trees = grown_trees(rows, codes, TREES, int(np.sqrt(d)), n_classes=len(classes))
+        return np.asarray(classes[trees.mean(self.features[test]).argmax(axis=1)])
 
 
 def forest_features(data: ItemData) -> Floats | None:

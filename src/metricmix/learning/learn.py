@@ -15,7 +15,6 @@ resamples, candidates and comparisons learn again by the same function, :func:`l
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,14 @@ import numpy as np
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning, warn_caller
-from metricmix.kernels.threads import blas_threads
+from metricmix.exceptions import (
+    ConvergenceWarning,
+    InputError,
+    ProjectionWarning,
+    warn_caller,
+    without_warnings,
+)
+from metricmix.kernels.process_settings import blas_threads
 from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.network_fit import fit_network
 from metricmix.learning.rules import ClassMean, FittedRule
@@ -142,8 +147,7 @@ def along_nearest(
     """
     if stack.edges is not None or options.neighbours is None:
         return stack, None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # only to find what is near
+    with without_warnings(ConvergenceWarning):  # only to find what is near
         result = solve(
             objective, stack, task, options.on_lengths.replace(verbose=False), refit=True
         )
@@ -201,8 +205,7 @@ def solve_as_used(
         file = Path(given["checkpoint"])
         given["checkpoint"] = file.with_name(f"{file.stem}.paths{file.suffix}")
     again = through_paths(options).replace(solver_options=given)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings(ConvergenceWarning):
         result = solve(objective, stack, task, again, refit=refit, **solver)
     if not result.has_settled:
         result.warn_unless_converged()

@@ -7,7 +7,6 @@ settings; supervised sources are computed from what may be seen, and so are the 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,9 +17,14 @@ import numpy as np
 
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning
+from metricmix.exceptions import (
+    ConvergenceWarning,
+    InputError,
+    ProjectionWarning,
+    without_warnings,
+)
 from metricmix.kernels.blocks import map_tasks
-from metricmix.kernels.threads import small_products
+from metricmix.kernels.process_settings import small_products
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned, Options
 from metricmix.learning.rules import FittedRule, Rule, Spreading
@@ -83,9 +87,8 @@ def refit(stack: DissimilarityStack, task: Task, plan: RefitPlan) -> Learned:
         options = options.replace(centre=plan.centre(stack, known))
     solver = {"start": plan.start, "random_state": plan.seed}
     given = {name: value for name, value in solver.items() if value is not None}
-    with warnings.catch_warnings(), small_products(len(known.items)):
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", ProjectionWarning)
+    quiet = without_warnings(ConvergenceWarning, ProjectionWarning)
+    with quiet, small_products(len(known.items)):
         try:
             learned = learn(
                 stack, task, known, options, item_weights=plan.item_weights, refit=True, **given

@@ -15,7 +15,6 @@ the form "weights".
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -25,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from metricmix.exceptions import InputError, MissingPackageError
-from metricmix.kernels.threads import blas_threads
+from metricmix.kernels.process_settings import blas_threads, ignored_warnings
 from metricmix.memory import check_fits
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions
@@ -222,9 +221,8 @@ class Direct(SingleCallSolver):
         assembled = time.perf_counter()
         problem = cp.Problem(cp.Minimize(objective), constraints)
         try:
-            with warnings.catch_warnings():
-                # The status says so too, and this library warns of it in its own words.
-                warnings.filterwarnings("ignore", "Solution may be inaccurate")
+            # The status says so too, and this library warns of it in its own words.
+            with ignored_warnings("Solution may be inaccurate"):
                 problem.solve(solver=self.solver, **(self.solver_options or {}))
         except cp.error.SolverError as error:
             raise InputError(
@@ -344,9 +342,8 @@ class TrustConstr(SingleCallSolver):
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
         # Several BLAS threads make its many small products slower, most of all on a busy machine.
-        with warnings.catch_warnings(), blas_threads(1):
-            # Where a step changes nothing, its Hessian stays as it is.
-            warnings.filterwarnings("ignore", message="delta_grad == 0.0")
+        # Where a step changes nothing, its Hessian stays as it is.
+        with ignored_warnings("delta_grad == 0.0"), blas_threads(1):
             found = minimize(
                 model.value_and_gradient,
                 project_weights(self.start, model.constraint),

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import blas_threads, check_time
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import check_time
 from metricmix.mixture.linear import link, link_derivative
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.trees import grow_trees

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.threads import blas_threads, in_threads, threads_for
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.solvers.problem import project_weights
 from metricmix.typing import Floats, Indices

@@ -24,7 +24,8 @@ from scipy.sparse import csr_array
 from metricmix.app.page.values import View
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import blas_threads, in_threads
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import in_threads
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = ["align", "landmark_mds", "make_views", "plane_coordinates", "tsne"]
