@@ -25,6 +25,7 @@ from metricmix.dissimilarity.squared_distances import (
     unit_rows,
 )
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import blas_threads, in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square_fits, check_table
 
@@ -61,6 +62,8 @@ ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
 BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "angular", "normalized-euclidean")
 OF_DIRECTIONS = ("cosine", "angular")
 BY_SKLEARN = ("haversine", "nan_euclidean")
+TOGETHER = 1 << 20
+"""Distances that a thread computes together."""
 ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 
 Metric = str | Callable[..., float]
@@ -188,7 +191,18 @@ class FeatureRows:
 
     def rows(self, indices: Indices) -> Floats:
         """Return the distances from `indices` to all items, (len(indices), n)."""
-        return self.block(np.asarray(indices), 0)
+        indices = np.asarray(indices)
+        step = max(1, TOGETHER // self.n)  # whatever the number of threads: products round by shape
+        if not self._by_product or len(indices) <= step:
+            return self.block(indices, 0)
+        values = np.empty((len(indices), self.n), self._squared.X.dtype)
+
+        def fill(start: int) -> None:
+            values[start : start + step] = self.block(indices[start : start + step], 0)
+
+        with blas_threads(1):
+            in_threads(fill, range(0, len(indices), step), threads_for(self.n))
+        return values
 
     def block(self, rows: Indices, first: int) -> Floats:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
@@ -279,7 +293,7 @@ class FeatureRows:
 
     def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
         """Raise if some distance is NaN, infinite or negative, naming its two rows."""
-        if not np.all(values >= 0) or np.isinf(values).any():
+        if values.size and not (values.min() >= 0 and values.max() < np.inf):
             k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
                 argument=f"metric {self.name!r}",
@@ -320,18 +334,19 @@ class FeatureRows:
         `scale` is one number, or one per row of `squared`, as a column; `left` and `right` have
         shapes that broadcast to that of `squared`.
         """
-        if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
-            squared *= scale * scale / 2
-            np.minimum(squared, 2.0, out=squared)
-            squared[(left == 0) != (right == 0)] = 1.0
-            return squared
-        if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
-            np.sqrt(squared, out=squared)
-            squared *= scale / 2
-            np.minimum(squared, 1.0, out=squared)
-            np.arcsin(squared, out=squared)
-            squared *= 2 / np.pi
-            squared[(left == 0) != (right == 0)] = 0.5
+        if self.metric in OF_DIRECTIONS:
+            if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
+                squared *= scale * scale / 2
+                np.minimum(squared, 2.0, out=squared)
+            else:  # ||u - v|| = 2 sin(angle / 2)
+                np.sqrt(squared, out=squared)
+                squared *= scale / 2
+                np.minimum(squared, 1.0, out=squared)
+                np.arcsin(squared, out=squared)
+                squared *= 2 / np.pi
+            if not (left.all() and right.all()):
+                unlike = 1.0 if self.metric == "cosine" else 0.5
+                squared[(left == 0) != (right == 0)] = unlike
             return squared
         if self.metric == "sqeuclidean":
             squared *= scale

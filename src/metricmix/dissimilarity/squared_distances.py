@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
@@ -30,6 +30,8 @@ __all__ = [
 
 CHUNK = 1 << 22
 """Numbers computed at once: 32 MiB."""
+NARROW = 16
+"""Columns up to which distances are computed from differences, without products."""
 FREQUENT, FEW_OPERATIONS = 0.15, 1e8
 """Share of the rows from which on products of a column are dense (measured), and operations up to
 which all are sparse."""
@@ -61,25 +63,33 @@ def squared_distances(X: Any, i: Indices, j: Indices) -> Floats:
 
 @kernel
 def dense_squares(X: AnyArray, i: Indices, j: Indices, values: Floats) -> None:
-    """Fill `values`; eight sums, so that the loop is vectorised without reordering by flags."""
-    d = X.shape[1]
-    whole = d - d % 8
+    """Fill `values`."""
     for k in range(i.size):
-        x, y = X[i[k]], X[j[k]]
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for c in range(0, whole, 8):
-            s0 += (x[c] - y[c]) ** 2
-            s1 += (x[c + 1] - y[c + 1]) ** 2
-            s2 += (x[c + 2] - y[c + 2]) ** 2
-            s3 += (x[c + 3] - y[c + 3]) ** 2
-            s4 += (x[c + 4] - y[c + 4]) ** 2
-            s5 += (x[c + 5] - y[c + 5]) ** 2
-            s6 += (x[c + 6] - y[c + 6]) ** 2
-            s7 += (x[c + 7] - y[c + 7]) ** 2
-        total = (s0 + s1) + (s2 + s3) + ((s4 + s5) + (s6 + s7))
-        for c in range(whole, d):
-            total += (x[c] - y[c]) ** 2
-        values[k] = total
+        values[k] = square_of_difference(X[i[k]], X[j[k]])
+
+
+@kernel_step
+def square_of_difference(x: AnyArray, y: AnyArray) -> float:
+    """Return the squared distance of two rows.
+
+    Eight sums, so that the loop is vectorised without reordering by flags.
+    """
+    d = x.size
+    whole = d - d % 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for c in range(0, whole, 8):
+        s0 += (x[c] - y[c]) ** 2
+        s1 += (x[c + 1] - y[c + 1]) ** 2
+        s2 += (x[c + 2] - y[c + 2]) ** 2
+        s3 += (x[c + 3] - y[c + 3]) ** 2
+        s4 += (x[c + 4] - y[c + 4]) ** 2
+        s5 += (x[c + 5] - y[c + 5]) ** 2
+        s6 += (x[c + 6] - y[c + 6]) ** 2
+        s7 += (x[c + 7] - y[c + 7]) ** 2
+    total = (s0 + s1) + (s2 + s3) + ((s4 + s5) + (s6 + s7))
+    for c in range(whole, d):
+        total += (x[c] - y[c]) ** 2
+    return total
 
 
 @kernel
@@ -196,17 +206,26 @@ class SquaredDistances:
 
     def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
         """Return the squared distances from `rows` to `columns`, all items by default."""
-        product = self.shifted[rows] @ self.shifted[columns].T
-        values: Floats = product.toarray() if self.sparse else product
+        if self.sparse:
+            return self.sparse_block(rows, columns)
+        X, others = self.X[rows], self.X[columns]
+        if X.shape[1] <= NARROW:
+            values = np.zeros((len(X), len(others)), X.dtype)
+            narrow_squares(X, np.ascontiguousarray(others.T), values)
+            return values
+        values = self.shifted[rows] @ self.shifted[columns].T
+        share = X.dtype.type(self.cancellation)
+        squares_from_products(values, self.norms[rows], self.norms[columns], X, others, share)
+        return values
+
+    def sparse_block(self, rows: Indices, columns: slice | Indices) -> Floats:
+        """Return the same for a sparse table."""
+        values: Floats = (self.X[rows] @ self.X[columns].T).toarray()
         sums = self.norms[rows, None] + self.norms[columns]
         values *= -2.0
         values += sums
         sums *= self.cancellation
         again_row, again_column = np.nonzero(values <= sums)
-        if not self.sparse and 4 * len(again_row) > values.size:
-            from scipy.spatial.distance import cdist
-
-            return np.asarray(cdist(self.X[rows], self.X[columns], "sqeuclidean"))
         items = np.arange(self.X.shape[0])[columns]
         step = max(1, CHUNK // max(1, self.X.shape[1]))
         for start in range(0, len(again_row), step):
@@ -263,6 +282,43 @@ class SquaredDistances:
             i, j = again_row[start : start + step], again_column[start : start + step]
             values[i, j] = row_squares(Y[i] / self.scale - self.X[j]) * ratios[i, 0] ** 2
         return values, scales
+
+
+@kernel
+def narrow_squares(A: AnyArray, columns: AnyArray, values: AnyArray) -> None:
+    """Add the squared distances of the rows of A from those of B, whose columns are given."""
+    for i in range(A.shape[0]):
+        out = values[i]
+        for c in range(A.shape[1]):
+            x, column = A[i, c], columns[c]
+            for j in range(out.size):
+                out[j] += (x - column[j]) * (x - column[j])
+
+
+@kernel
+def squares_from_products(
+    values: AnyArray, left: AnyArray, right: AnyArray, A: AnyArray, B: AnyArray, share: float
+) -> None:
+    """Turn the products of the rows of A and B, shifted, into squared distances.
+
+    `left` and `right` are the squared lengths of the shifted rows. Values up to the given share of
+    their sum are computed from differences.
+    """
+    chunk = 256  # values that are compared without branches
+    for i in range(values.shape[0]):
+        own, x = left[i], A[i]
+        for first in range(0, values.shape[1], chunk):
+            out, norms = values[i, first : first + chunk], right[first : first + chunk]
+            small = np.int32(0)
+            for j in range(out.size):
+                total = own + norms[j]
+                square = total - (out[j] + out[j])
+                small |= np.int32(square <= share * total)
+                out[j] = square
+            if small:
+                for j in range(out.size):
+                    if out[j] <= share * (own + norms[j]):
+                        out[j] = square_of_difference(x, B[first + j])
 
 
 def row_squares(X: Any, dtype: Any = None) -> Floats:
