@@ -19,6 +19,7 @@ from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
     "CHUNK",
+    "FEW_OPERATIONS",
     "Products",
     "SquaredDistances",
     "half_squares",
@@ -34,7 +35,7 @@ NARROW = 16
 """Columns up to which distances are computed from differences, without products."""
 FREQUENT, FEW_OPERATIONS = 0.15, 1e8
 """Share of the rows from which on products of a column are dense (measured), and operations up to
-which all are sparse."""
+which all are sparse, and in double precision."""
 
 
 def squared_distances(X: Any, i: Indices, j: Indices) -> Floats:
@@ -329,7 +330,7 @@ def row_squares(X: Any, dtype: Any = None) -> Floats:
 
 
 class Products:
-    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array.
+    """``x_i . x_j`` for some rows i and consecutive rows j of a dense or CSR table, as an array.
 
     Columns that many rows of a large sparse table have are multiplied as dense ones: there a
     product of matrices takes less time than adding what is stored.
@@ -346,13 +347,13 @@ class Products:
             self.Z = Z[:, np.flatnonzero(~many)]
         self.columns = self.Z.tocsc()
 
-    def __call__(self, rows: AnyArray) -> AnyArray:
-        """Return the products of `rows`, (len(rows), n)."""
-        values = np.asarray(self.frequent[rows] @ self.frequent.T)
+    def __call__(self, rows: AnyArray, start: int = 0, stop: int | None = None) -> AnyArray:
+        """Return the products of `rows` with the rows start .. stop - 1, by default with all."""
+        values = np.asarray(self.frequent[rows] @ self.frequent[start:stop].T)
         Z, C = self.Z, self.columns
         if C is not None:
             by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
-            sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
+            sparse_products(*by_row, *by_column, rows.astype(np.int64), start, values)
         return values
 
 
@@ -374,15 +375,23 @@ def sparse_products(
     column_indices: Ints,
     column_data: AnyArray,
     rows: Indices,
+    start: int,
     values: AnyArray,
 ) -> None:
-    """Add ``x_i . x_j`` to `values` for the rows i, from rows and columns of a sparse table."""
+    """Add ``x_i . x_j`` to `values` for the rows i and the rows j from `start` on.
+
+    From the rows of a sparse table and its columns, whose row numbers are sorted.
+    """
+    stop = start + values.shape[1]
     for a in range(rows.size):
         out = values[a]
         for e in range(indptr[rows[a]], indptr[rows[a] + 1]):
             c, x = indices[e], data[e]
-            for f in range(column_indptr[c], column_indptr[c + 1]):
-                out[column_indices[f]] += x * column_data[f]
+            f, last = column_indptr[c], column_indptr[c + 1]
+            f += np.searchsorted(column_indices[f:last], start)
+            while f < last and column_indices[f] < stop:
+                out[column_indices[f] - start] += x * column_data[f]
+                f += 1
 
 
 def half_squares(Z: Any) -> AnyArray:
