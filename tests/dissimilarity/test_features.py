@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from metricmix.dissimilarity.feature_rows import (
+from metricmix.dissimilarity.feature_metrics import (
     ALIASES,
     BY_PRODUCT,
     BY_SKLEARN,
     FACTS,
     ON_SETS,
-    feature_rows,
 )
+from metricmix.dissimilarity.feature_rows import feature_rows
 from metricmix.dissimilarity.features import features
 from metricmix.exceptions import InputError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.dissimilarity.feature_rows import Metric, feature_facts
+from metricmix.dissimilarity.feature_metrics import Metric, feature_facts
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.item_ids import graph_items

@@ -192,7 +192,7 @@ def chebyshev_sum(edges: CompressedRows, start: Floats, series: Floats) -> Float
     same precision.
     """
     n, width = start.shape
-    total = series[0] * start
+    total: Floats = series[0] * start
     before, now = np.zeros_like(start), start.copy()
     moved = np.empty_like(start[0])
     for k in range(1, len(series)):

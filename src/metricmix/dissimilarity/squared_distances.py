@@ -214,7 +214,7 @@ class SquaredDistances:
             values = np.zeros((len(X), len(others)), X.dtype)
             narrow_squares(X, np.ascontiguousarray(others.T), values)
             return values
-        values = self.shifted[rows] @ self.shifted[columns].T
+        values = np.asarray(self.shifted[rows] @ self.shifted[columns].T)
         share = X.dtype.type(self.cancellation)
         squares_from_products(values, self.norms[rows], self.norms[columns], X, others, share)
         return values
