@@ -180,3 +180,36 @@ def test_the_order_of_rows_without_ids_does_not_change_sources() -> None:
     for name in stack.names:
         found = other.source(name)
         np.testing.assert_allclose(found, stack.source(name)[np.ix_(order, order)], atol=1e-4)
+
+
+# -- without a table -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"nodes": 4},
+        {"nodes": ["a", "b", "c", "d"]},
+        {"labels": [0, 1, 0, -1]},
+        {"target": [0.0, 1.0, 2.0, np.nan]},
+    ],
+)
+def test_a_graph_without_a_table(known: dict[str, Any]) -> None:
+    graph = {"links": [(0, 1), (1, 2), (2, 3)]}
+    if isinstance(known.get("nodes"), list):
+        graph = {"links": [("a", "b"), ("b", "c"), ("c", "d")]}
+    stack = mm.sources_for(None, graph, **known)
+    assert stack.names[:4] == ("links", "links shared", "links reach", "links walks")
+    np.testing.assert_array_equal(stack.source("links")[0].round(6) > 0, [0, 1, 1, 1])
+
+
+def test_matrices_without_a_table() -> None:
+    D = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    stack = mm.sources_for(None, matrices=D, nodes=5)
+    assert (stack.n_items, stack.names) == (5, ("matrices",))
+
+
+@pytest.mark.parametrize("known", [{}, {"nodes": 4}, {"graph": {"links": [(0, 1), (1, 2)]}}])
+def test_without_a_table_the_number_of_items_is_needed(known: dict[str, Any]) -> None:
+    with pytest.raises(mm.InputError, match="expected a table, or None with a graph or matrices"):
+        mm.sources_for(None, **known)

@@ -1,3 +1,5 @@
+import importlib
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.exceptions import InputError
 
+diffusion_module = importlib.import_module("metricmix.dissimilarity.diffusion")
 RNG = np.random.default_rng(0)
 GRAPH = nx.gnm_random_graph(40, 60, seed=0)
 X = RNG.poisson(0.5, size=(40, 12)).astype(float)
@@ -93,3 +96,12 @@ def test_weights_are_conductances():
 def test_bad_input(graph, options, message):
     with pytest.raises(InputError, match=message):
         diffusion(graph, **options)
+
+
+def test_walks_of_many_items_are_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = np.array([3, 0, 17])
+    exact = diffusion_module.LogPageRank(smoothing_operator(as_graph(GRAPH)))(items)
+    monkeypatch.setattr(diffusion_module, "LARGE", 100)
+    found = diffusion_module.LogPageRank(smoothing_operator(as_graph(GRAPH)))(items)
+    assert (exact.dtype, found.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(found, exact, atol=1e-4)

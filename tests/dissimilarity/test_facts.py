@@ -27,7 +27,8 @@ from metricmix.dissimilarity import (
     resource_allocation,
     threshold_graphs,
 )
-from metricmix.dissimilarity.feature_rows import ON_SETS, feature_facts, feature_rows
+from metricmix.dissimilarity.feature_metrics import ON_SETS, feature_facts
+from metricmix.dissimilarity.feature_rows import feature_rows
 from metricmix.dissimilarity.matrix import DECLARED, SourceFacts
 from metricmix.metric import metric_violations
 

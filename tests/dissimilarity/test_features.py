@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from metricmix.dissimilarity.feature_rows import (
+from metricmix.dissimilarity.feature_metrics import (
     ALIASES,
     BY_PRODUCT,
     BY_SKLEARN,
     FACTS,
     ON_SETS,
-    feature_rows,
 )
+from metricmix.dissimilarity.feature_rows import feature_rows
 from metricmix.dissimilarity.features import features
 from metricmix.exceptions import InputError
 
@@ -227,3 +227,24 @@ def test_bad_input(table, metric, message):
 
 def test_one_item():
     np.testing.assert_array_equal(features([[1.0, 2.0]]), [[0.0]])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "angular"])
+@pytest.mark.parametrize("d", [4, 40])  # from differences, and from products
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_in_pieces_are_the_same(metric, d, dtype, monkeypatch):
+    table = np.random.default_rng(0).normal(size=(50, d)).astype(dtype)
+    table[7] = table[3] + dtype(1e-6)  # near enough to cancel
+    table[9] = table[3]
+    whole = feature_rows(table, metric).rows(np.arange(50))
+    monkeypatch.setattr("metricmix.dissimilarity.feature_rows.TOGETHER", 160)
+    pieces = feature_rows(table, metric).rows(np.arange(50))
+    digits = 1e-12 if dtype is np.float64 else 1e-5
+    np.testing.assert_allclose(pieces, whole, rtol=digits, atol=digits)
+    unit = table.astype(np.float64)
+    if metric == "angular":
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    exact = cdist(unit, unit)
+    exact = 2 / np.pi * np.arcsin(np.minimum(exact / 2, 1)) if metric == "angular" else exact
+    np.testing.assert_allclose(pieces, exact, atol=1e-12 if dtype is np.float64 else 2e-6)
+    assert pieces[3, 9] == 0.0

@@ -180,7 +180,8 @@ def test_products_of_sparse_rows() -> None:
     some = np.array([3, 0, 19])
     values = np.zeros((3, 20))
     by_row = (rows.indptr, rows.indices, rows.data)
-    sparse_products(*by_row, columns.indptr, columns.indices, columns.data, some, values)
+    by_column = (columns.indptr, columns.indices, columns.data)
+    sparse_products(*by_row, *by_column, some, 0, values)
     np.testing.assert_allclose(values, X[some] @ X.T, atol=1e-12)
 
 

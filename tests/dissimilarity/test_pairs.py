@@ -17,7 +17,7 @@ from metricmix.dissimilarity import (
     jaccard,
 )
 from metricmix.dissimilarity.breadth_first import hops_of_pairs
-from metricmix.dissimilarity.feature_rows import FACTS
+from metricmix.dissimilarity.feature_metrics import FACTS
 from metricmix.dissimilarity.neighbour_overlap import (
     SharedNeighbours,
     jaccard_of_pairs,

@@ -10,7 +10,7 @@ from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.smoothing import (
     CompressedRows,
-    chebyshev_iteration,
+    chebyshev_sum,
     leading_directions,
     narrow,
     pagerank_matrix,
@@ -48,16 +48,13 @@ def test_a_factorisation_keeps_the_precision(monkeypatch: pytest.MonkeyPatch) ->
     assert pagerank_smoothed(OPERATOR, table, 0.1).dtype == np.float32
 
 
-def test_the_kernel_solves_the_system() -> None:
-    damped = 0.8 * smoothing_operator(as_graph(nx.random_regular_graph(3, 60, seed=0)))
-    right = RNG.normal(size=(60, 5))
-    steps, rho = np.empty((60, 2)), 0.8
-    for k in range(60):
-        following = 1 / (2 / 0.8 - rho)
-        steps[k] = following * rho, 2 * following / 0.8
-        rho = following
-    found = chebyshev_iteration(CompressedRows.of(damped), right, steps)
-    np.testing.assert_allclose(found, np.linalg.solve(np.eye(60) - damped.toarray(), right))
+@pytest.mark.parametrize("series", [[1.0], [0.0, 2.0], [0.5, -1.0, 2.0, 0.25, 3.0]])
+def test_the_kernel_sums_chebyshev_polynomials(series: list[float]) -> None:
+    dense, table = OPERATOR.toarray(), RNG.normal(size=(60, 5))
+    values, vectors = np.linalg.eigh(dense)
+    exact = (vectors * np.polynomial.chebyshev.chebval(values, series)) @ vectors.T @ table
+    found = chebyshev_sum(CompressedRows.of(OPERATOR), table, np.array(series))
+    np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("restart", [0.02, 0.1, 1.0])

@@ -21,7 +21,7 @@ from metricmix.dissimilarity import (
     knn_path_length,
     mahalanobis,
 )
-from metricmix.dissimilarity.feature_rows import ALIASES, BY_PRODUCT, BY_SKLEARN, FACTS, ON_SETS
+from metricmix.dissimilarity.feature_metrics import ALIASES, BY_PRODUCT, BY_SKLEARN, FACTS, ON_SETS
 from metricmix.dissimilarity.squared_distances import SquaredDistances
 from metricmix.exceptions import InputError
 

@@ -203,3 +203,18 @@ def test_results_and_mappings_are_mixtures_too():
     assert np.array_equal(mm.path_metric(stack, {"b": -1.0, "a": 2.0}), expected)
     result = mm.minimize(mm.objectives.LeastSquares([[0, 2], [2, 0]]), stack, method="full")
     assert mm.path_metric(stack, result)[0, 1] == pytest.approx(2.0, abs=1e-3)
+
+
+def test_sources_without_weight_are_not_computed() -> None:
+    line, asked = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))), []
+
+    def rows(items: np.ndarray) -> np.ndarray:
+        asked.append(items)
+        return line[items]
+
+    unused = mm.dissimilarity.ComputedSource(5, rows, columns=rows)
+    used = mm.dissimilarity.ComputedSource(5, lambda i: line[i], columns=lambda i: line[i])
+    lengths = EdgeLengths(mm.DissimilarityStack([unused, used]), mm.Mixture([0.0, 2.0]))
+    asked.clear()
+    np.testing.assert_array_equal(lengths.mixed_rows(np.array([3, 1])), 2.0 * line[[3, 1]])
+    assert not asked

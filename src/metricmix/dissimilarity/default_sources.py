@@ -48,9 +48,10 @@ def sources_for(
 
     Parameters
     ----------
-    X : array, scipy sparse or DataFrame (n, d), or images (n, height, width)
+    X : array, scipy sparse or DataFrame (n, d), images (n, height, width), or None
         Numbers, categories, texts and dates; NaN, None, NA and NaT are missing. How columns are
-        typed: :func:`~metricmix.items.columns.infer_columns`.
+        typed: :func:`~metricmix.items.columns.infer_columns`. None for items of which only graphs
+        or matrices are known; `nodes`, `labels` or `target` then say how many there are.
     graph : graph, or mapping of names to graphs and memberships, optional
         See :func:`~metricmix.items.in_memory.as_items`. Directed edges are followed in both
         directions, and in each of them where a kind of source can.
@@ -111,11 +112,15 @@ def sources_for(
     ('numbers', 'raw', 'direction', 'colour', 'note', 'gower', 'near', 'near direction')
     >>> mm.sources_for(wines, {"vineyard": [("a", "d"), ("b", "c")]}).names[-2:]
     ('vineyard joint', 'vineyard joint smoothed')
+    >>> mm.sources_for(None, [("a", "d"), ("b", "c")], nodes=["a", "b", "c", "d"]).names
+    ('links', 'links shared', 'links reach', 'links walks')
     """
     if labels is not None and target is not None:
         raise InputError("labels, target: expected one of them, found both")
     given = {} if graph is None else graph if isinstance(graph, Mapping) else {"links": graph}
     arguments = argument_names(graph, nodes, matrices)
+    if X is None:
+        X = without_columns(given, matrices, nodes, labels if target is None else target)
     with errors_of_arguments(WORDS, arguments):
         n = n_rows(X)
         check_order(X, labels, "labels")
@@ -214,6 +219,21 @@ def relation_of(graph: Any, weight: str | None, argument: str) -> Relation:
         if argument == "graph":  # the only one, whose weights an argument explains
             remedy = remedy.replace("mm.as_relation(graph, weight='length')", "weight='length'")
         raise error.replace(argument=argument, remedy=remedy) from None
+
+
+def without_columns(graphs: Mapping[str, Any], matrices: Any, nodes: Any, values: Any) -> Any:
+    """Return a frame without columns, of as many items as there are nodes, labels or targets."""
+    import pandas as pd
+
+    counts = nodes if nodes is not None else values
+    if counts is None or (not graphs and matrices is None):
+        raise InputError(
+            argument="X",
+            expected="a table, or None with a graph or matrices and nodes, the ids or their number",
+            found="None",
+        )
+    n = counts if np.isscalar(counts) and not isinstance(counts, str) else len(counts)
+    return pd.DataFrame(index=range(check_integer(n, name="nodes", low=0)))
 
 
 def n_rows(X: Any) -> int:

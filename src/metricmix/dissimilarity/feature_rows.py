@@ -1,8 +1,7 @@
-"""The metrics that have a name, and their distances between the rows of a feature table."""
+"""Distances between the rows of a feature table, computed on demand."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -11,12 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.known import row_digests
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    SourceFacts,
-    as_dissimilarity,
+from metricmix.dissimilarity.feature_metrics import (
+    ALIASES,
+    BY_PRODUCT,
+    BY_SKLEARN,
+    OF_DIRECTIONS,
+    ON_SETS,
+    Metric,
+    check_metric_name,
+    feature_facts,
+    metric_name,
 )
+from metricmix.dissimilarity.known import row_digests
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.squared_distances import (
     CHUNK,
@@ -25,45 +31,14 @@ from metricmix.dissimilarity.squared_distances import (
     unit_rows,
 )
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import blas_threads, in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square_fits, check_table
 
-__all__ = ["FeatureRows", "FeatureSource", "check_metric_name", "feature_rows", "metric_name"]
+__all__ = ["FeatureRows", "FeatureSource", "feature_rows"]
 
-FACTS = {
-    "euclidean": SourceFacts("metric", new_items=True),
-    "sqeuclidean": SourceFacts("no", new_items=True),
-    "cosine": SourceFacts("no", bound=2.0, new_items=True),
-    "angular": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "normalized-euclidean": SourceFacts("no", new_items=True),
-    "cityblock": SourceFacts("metric", new_items=True),
-    "chebyshev": SourceFacts("metric", new_items=True),
-    "minkowski": SourceFacts("metric", new_items=True),  # with p >= 1, and p = 2 unless given
-    "seuclidean": SourceFacts("metric", new_items=True),
-    "mahalanobis": SourceFacts("metric", new_items=True, row_cost="O(n d^2)"),
-    "canberra": SourceFacts("metric", new_items=True),  # bounded by d
-    "braycurtis": SourceFacts("no", new_items=True),  # bounded by 1 for features >= 0
-    "correlation": SourceFacts("no", bound=2.0, new_items=True),
-    "hamming": SourceFacts("metric", bound=1.0, new_items=True),
-    "jensenshannon": SourceFacts("pseudo-metric", bound=np.sqrt(np.log(2.0)), new_items=True),
-    "haversine": SourceFacts("pseudo-metric", bound=np.pi, new_items=True),
-    "nan_euclidean": SourceFacts("no", new_items=True),
-    # On sets, X != 0: rows with the same non-zero features are at 0.
-    "jaccard": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "rogerstanimoto": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "sokalsneath": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "russellrao": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "dice": SourceFacts("no", bound=1.0, new_items=True),
-    "yule": SourceFacts("no", bound=2.0, new_items=True),
-}
-"""The named metrics, and what holds for each of them whatever the table."""
-ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
-BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "angular", "normalized-euclidean")
-OF_DIRECTIONS = ("cosine", "angular")
-BY_SKLEARN = ("haversine", "nan_euclidean")
-ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-
-Metric = str | Callable[..., float]
+TOGETHER = 1 << 20
+"""Distances that a thread computes together."""
 
 
 def feature_rows(
@@ -73,42 +48,6 @@ def feature_rows(
     check_metric_name(metric)
     table = check_table(X, allow_nan=metric == "nan_euclidean")
     return FeatureRows(table, metric, metric_params)
-
-
-def check_metric_name(metric: Metric) -> None:
-    """Raise unless `metric` is a function or a name that :func:`features` knows."""
-    known = {*FACTS, *ALIASES}
-    if not callable(metric) and not (isinstance(metric, str) and metric in known):
-        close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
-        raise InputError(
-            argument="metric",
-            expected="a known name or a function",
-            found=f"{metric!r}",
-            remedy=f"{hint}?",
-        )
-
-
-def metric_name(metric: Metric) -> str:
-    """Return the name of what :func:`features` computes with this metric."""
-    if callable(metric):
-        return str(getattr(metric, "__name__", "features"))
-    return ALIASES.get(metric, metric)
-
-
-def feature_facts(metric: Metric, params: dict[str, Any]) -> SourceFacts:
-    """Return what holds for a metric with parameters: little, unless they are known to be harmless.
-
-    >>> feature_facts("minkowski", {"p": 3}).metric, feature_facts("minkowski", {"p": 0.5}).metric
-    ('metric', 'no')
-    """
-    if callable(metric):
-        return SourceFacts("no", new_items=True, row_cost="n calls")
-    known = FACTS[ALIASES.get(metric, metric)]
-    norm = metric == "minkowski" and set(params) <= {"p"} and params.get("p", 2) >= 1
-    return (
-        known if norm or not params else SourceFacts("no", new_items=True, row_cost=known.row_cost)
-    )
 
 
 class FeatureRows:
@@ -188,7 +127,18 @@ class FeatureRows:
 
     def rows(self, indices: Indices) -> Floats:
         """Return the distances from `indices` to all items, (len(indices), n)."""
-        return self.block(np.asarray(indices), 0)
+        indices = np.asarray(indices)
+        step = max(1, TOGETHER // self.n)  # whatever the number of threads: products round by shape
+        if not self._by_product or len(indices) <= step:
+            return self.block(indices, 0)
+        values = np.empty((len(indices), self.n), self._squared.X.dtype)
+
+        def fill(start: int) -> None:
+            values[start : start + step] = self.block(indices[start : start + step], 0)
+
+        with blas_threads(1):
+            in_threads(fill, range(0, len(indices), step), threads_for(self.n))
+        return values
 
     def block(self, rows: Indices, first: int) -> Floats:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
@@ -279,7 +229,7 @@ class FeatureRows:
 
     def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
         """Raise if some distance is NaN, infinite or negative, naming its two rows."""
-        if not np.all(values >= 0) or np.isinf(values).any():
+        if values.size and not (values.min() >= 0 and values.max() < np.inf):
             k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
                 argument=f"metric {self.name!r}",
@@ -320,18 +270,19 @@ class FeatureRows:
         `scale` is one number, or one per row of `squared`, as a column; `left` and `right` have
         shapes that broadcast to that of `squared`.
         """
-        if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
-            squared *= scale * scale / 2
-            np.minimum(squared, 2.0, out=squared)
-            squared[(left == 0) != (right == 0)] = 1.0
-            return squared
-        if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
-            np.sqrt(squared, out=squared)
-            squared *= scale / 2
-            np.minimum(squared, 1.0, out=squared)
-            np.arcsin(squared, out=squared)
-            squared *= 2 / np.pi
-            squared[(left == 0) != (right == 0)] = 0.5
+        if self.metric in OF_DIRECTIONS:
+            if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
+                squared *= scale * scale / 2
+                np.minimum(squared, 2.0, out=squared)
+            else:  # ||u - v|| = 2 sin(angle / 2)
+                np.sqrt(squared, out=squared)
+                squared *= scale / 2
+                np.minimum(squared, 1.0, out=squared)
+                np.arcsin(squared, out=squared)
+                squared *= 2 / np.pi
+            if not (left.all() and right.all()):
+                unlike = 1.0 if self.metric == "cosine" else 0.5
+                squared[(left == 0) != (right == 0)] = unlike
             return squared
         if self.metric == "sqeuclidean":
             squared *= scale

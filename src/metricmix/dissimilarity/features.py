@@ -9,14 +9,13 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.feature_rows import (
+from metricmix.dissimilarity.feature_metrics import (
     FACTS,
-    FeatureRows,
     Metric,
     check_metric_name,
-    feature_rows,
     metric_name,
 )
+from metricmix.dissimilarity.feature_rows import FeatureRows, feature_rows
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.item_sources import TableSource
 from metricmix.dissimilarity.matrix import (

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource, check_metric_name
+from metricmix.dissimilarity.feature_metrics import check_metric_name
+from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
 from metricmix.dissimilarity.known import Known, keys_of, row_keys
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items

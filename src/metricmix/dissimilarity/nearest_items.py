@@ -38,11 +38,13 @@ from metricmix.dissimilarity.nearest_blocks import (
     keep_nearest,
 )
 from metricmix.dissimilarity.squared_distances import (
+    FEW_OPERATIONS,
     Products,
     half_squares,
     sparse_operations,
     squared_distances,
 )
+from metricmix.dissimilarity.symmetric_search import symmetric_search
 from metricmix.exceptions import MissingPackageError
 from metricmix.kernels.blocks import Found, run_blocks
 from metricmix.kernels.process_settings import blas_threads
@@ -76,7 +78,7 @@ PROJECTED, CANDIDATES = 256, 6
 UNLIKE = 1 - 1e-6
 """Cosine distance from which on, up to rounding, two rows have nothing in common."""
 SINGLE_FROM = 1 << 22
-"""Numbers from which on a table is searched in single precision."""
+"""Numbers from which on a dense table is searched in single precision."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def search(Z: Any, k: int, method: str, threads: int) -> tuple[Ints, float]:
     if not isinstance(Z, np.ndarray):
         exact = sparse_operations(Z) <= SPARSE_OPERATIONS
         if exact and method in ("blocks", "cells"):
-            return by_blocks(Z, k, threads), 1.0
+            single = sparse_operations(Z) > FEW_OPERATIONS
+            return by_blocks(Z.astype(np.float32) if single else Z, k, threads), 1.0
         candidates, _ = search(projected(Z), min(n - 1, CANDIDATES * k), method, threads)
         found = best_of(Z, candidates, k)
         return found, recall_of(Z, found)
@@ -217,6 +220,8 @@ def placing(found: Ints, step: int) -> Any:
 
 def by_blocks(Z: Any, k: int, threads: int) -> Ints:
     """Return the k nearest rows of all rows of a dense or sparse table."""
+    if Z.shape[0] <= EXACT_UP_TO:
+        return symmetric_search(Z, k, threads)
     job = AllRows(Z, half_squares(Z), k)
     found = np.empty((Z.shape[0], k), np.int32)
     run_blocks(job, placing(found, job.step), n_jobs=threads)

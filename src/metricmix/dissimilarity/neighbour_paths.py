@@ -9,7 +9,7 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.feature_rows import Metric, check_metric_name
+from metricmix.dissimilarity.feature_metrics import Metric, check_metric_name
 from metricmix.dissimilarity.features import FeatureDistances, features
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.matrix import (

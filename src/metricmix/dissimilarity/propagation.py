@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.kept_rows import KeptRows
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import (
     FEWER_FOLDS,
@@ -74,6 +75,7 @@ class LabelPropagation(Predictor):
     def __init__(self, operator: Any, restart: float = 0.1, n_folds: int = N_FOLDS) -> None:
         self.operator, self.restart, self.n = operator, restart, operator.shape[0]
         self.n_folds = n_folds
+        self._columns = KeptRows(self.columns)
         self._between: Floats | None = None  # P between the items of a part
 
     def part(self, items: Indices, n_folds: int) -> LabelPropagation:
@@ -87,9 +89,13 @@ class LabelPropagation(Predictor):
         """Return the columns of P that belong to some items, (n, L)."""
         if self._between is not None:
             return self._between[:, items]
+        return self._columns(items).T
+
+    def columns(self, items: Indices) -> Floats:
+        """Return the same, computed: the columns in rows, (L, n)."""
         start = np.zeros((self.n, len(items)))
         start[items, np.arange(len(items))] = 1.0
-        return np.maximum(self.smoothed(start), 0.0)
+        return np.maximum(self.smoothed(start), 0.0).T
 
     def smoothed(self, start: AnyArray) -> Floats:
         """Return P times a table, to six digits."""

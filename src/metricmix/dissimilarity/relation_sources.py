@@ -35,6 +35,7 @@ from metricmix.dissimilarity.item_sources import (
     TableSource,
     view_of,
 )
+from metricmix.dissimilarity.kept_rows import KeptRows
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity, facts
 from metricmix.dissimilarity.smoothing import narrow, pagerank_smoothed, walked
 from metricmix.dissimilarity.sources import ComputedSource, Source
@@ -180,9 +181,9 @@ class LogWalks(ItemSource):
         return self.graph if isinstance(self.graph, Links) else None
 
     def by_rows(self) -> Source:
-        """Return the rows, a run of PageRank each."""
-        rank, known = LogPageRank(self.graph.operator), facts("log_pagerank")
-        return ComputedSource(self.n, rank, columns=rank, name=self.spec.name, facts=known)
+        """Return the rows, a run of PageRank each; the last ones are kept."""
+        rows, known = KeptRows(LogPageRank(self.graph.operator)), facts("log_pagerank")
+        return ComputedSource(self.n, rows, columns=rows, name=self.spec.name, facts=known)
 
     def matrix(self) -> DissimilarityMatrix:
         """Return the values of all items."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.process_settings import blas_threads
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
@@ -33,7 +33,7 @@ __all__ = [
 
 SPARSE_COST = 4
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
-COLUMNS = 32
+COLUMNS = 64
 """Columns that are smoothed together: few, so that three tables of them stay in the cache."""
 LARGE, DIRECTIONS = 1 << 21, 256
 """Entries from which on a table is smoothed in single precision, and by so many leading singular
@@ -52,39 +52,59 @@ BEYOND, ROUNDS = 16, 2
 def pagerank_smoothed(
     operator: Any, table: Any, restart: float, precision: float = 1e-14
 ) -> Floats:
-    """Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
+    r"""Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
 
-    The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
-    (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs a number of steps
-    known beforehand, about the square root of what the power iteration needs. A dense solution is
-    taken where that is cheaper: small graphs with many features, and dense graphs. Where B is not
-    symmetric, as of directed edges, its rows sum to 1 and the power iteration is taken.
+    For a symmetric B, whose eigenvalues are in [-1, 1], by the Chebyshev series
+
+    .. math:: \frac{r}{1 - s x} = \frac{r}{\sqrt{1 - s^2}}
+              \Bigl(1 + 2 \sum_{k \ge 1} \rho^k\, T_k(x)\Bigr), \qquad
+              s = 1 - r, \quad \rho = \frac{1 - \sqrt{1 - s^2}}{s},
+
+    cut off where the rest is below `precision`. It needs about the square root of the steps of the
+    power iteration. A dense solution is taken where that is cheaper: small graphs with many
+    features, and dense graphs. Where B is not symmetric, as of directed edges, its rows sum to 1
+    and the power iteration is taken.
     """
     n = operator.shape[0]
-    right = restart * (table if isinstance(table, np.ndarray) else table.toarray())
-    operator = operator.astype(right.dtype, copy=False)
-    damped = (1 - restart) * operator
+    start = table if isinstance(table, np.ndarray) else table.toarray()
+    operator = operator.astype(start.dtype, copy=False)
+    spread = 1.0 - restart
     if abs(operator - operator.T).max() > 1e-9:  # not by rounding
-        smoothed = right
-        for _ in range(int(np.ceil(np.log(precision) / np.log(1 - restart)))):
+        right = restart * start
+        smoothed, damped = right, spread * operator
+        for _ in range(int(np.ceil(np.log(precision) / np.log(spread)))):
             smoothed = right + damped @ smoothed
         return np.asarray(smoothed)
-    spread = 1 - restart  # the eigenvalues are those in 1 +- spread
-    rate = spread / (1 + np.sqrt(1 - spread**2))
-    n_iter = int(np.ceil(np.log(precision / 2) / np.log(rate))) if rate > 0 else 0
-    d = right.shape[1]
-    if n**3 / 3 + 2 * n**2 * d < SPARSE_COST * n_iter * operator.nnz * d:
+    series = pagerank_series(restart, precision)
+    d = start.shape[1]
+    if n**3 / 3 + 2 * n**2 * d < SPARSE_COST * len(series) * operator.nnz * d:
         from scipy.linalg import solve
 
-        dense = np.eye(n, dtype=right.dtype) - damped.toarray()
+        dense = np.eye(n, dtype=start.dtype) - spread * operator.toarray()
+        right = restart * start
         return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
-    steps, rho = np.empty((n_iter, 2), right.dtype), spread
-    for k in range(n_iter):
-        following = 1.0 / (2.0 / spread - rho)
-        steps[k] = following * rho, 2.0 * following / spread
-        rho = following
-    edges = CompressedRows.of(damped)
-    return by_columns(lambda part: chebyshev_iteration(edges, part, steps), right)
+    edges, series = CompressedRows.of(operator), series.astype(start.dtype)
+    return by_columns(lambda part: chebyshev_sum(edges, part, series), start)
+
+
+def pagerank_series(restart: float, precision: float) -> Floats:
+    """Return the coefficients of ``restart / (1 - (1 - restart) x)`` by Chebyshev polynomials.
+
+    >>> series = pagerank_series(0.2, 1e-6)
+    >>> x = np.array([-1.0, 0.3, 1.0])
+    >>> error = np.polynomial.chebyshev.chebval(x, series) - 0.2 / (1 - 0.8 * x)
+    >>> bool(np.abs(error).max() < 1e-6)
+    True
+    """
+    spread = 1.0 - restart
+    if spread == 0.0:
+        return np.ones(1)
+    root = np.sqrt(1.0 - spread**2)
+    rate, share = (1.0 - root) / spread, restart / root
+    n_terms = 1 + int(np.ceil(np.log(precision * (1.0 - rate) / (2.0 * share)) / np.log(rate)))
+    series = 2.0 * share * rate ** np.arange(max(1, n_terms))
+    series[0] = share
+    return np.asarray(series)
 
 
 def pagerank_matrix(operator: Any, restart: float) -> Floats:
@@ -121,13 +141,14 @@ def walked(operator: Any, table: Floats, weights: Sequence[float]) -> Floats:
 
 def by_columns(smooth: Callable[[Floats], Floats], table: Floats) -> Floats:
     """Return a table (n, d) with few columns at a time smoothed by a function."""
-    found = np.empty_like(table)
+    found, threads = np.empty_like(table), threads_for(len(table))
+    step = min(COLUMNS, max(1, -(-table.shape[1] // threads)))
 
     def of_columns(start: int) -> None:
-        some = slice(start, start + COLUMNS)
+        some = slice(start, start + step)
         found[:, some] = smooth(np.ascontiguousarray(table[:, some]))
 
-    in_threads(of_columns, range(0, table.shape[1], COLUMNS), threads_for(len(table)))
+    in_threads(of_columns, range(0, table.shape[1], step), threads)
     return found
 
 
@@ -144,37 +165,53 @@ class CompressedRows(NamedTuple):
         return cls(matrix.indptr, matrix.indices, matrix.data)
 
 
-@kernel
-def chebyshev_iteration(edges: CompressedRows, right: Floats, steps: Floats) -> Floats:
-    """Return x with ``(I - damped) x = right`` after as many iterations as `steps` has rows.
-
-    `edges` are the rows of damped, (n, n); `right` has shape (n, columns); a row of `steps` has the
-    shares of the last step and of the residual in the next one. All of the same precision.
-    """
-    n, width = right.shape
-    x = np.zeros_like(right)
-    residual = right.copy()
-    step = right.copy()
-    moved = np.empty_like(right[0])
-    for k in range(len(steps)):
-        for i in range(n):
-            for c in range(width):
-                moved[c] = -step[i, c]
-            for e in range(edges.indptr[i], edges.indptr[i + 1]):
-                weight, before = edges.data[e], step[edges.indices[e]]
-                for c in range(width):
-                    moved[c] += weight * before[c]
-            for c in range(width):
-                residual[i, c] += moved[c]
-        a, b = steps[k]
-        for i in range(n):
-            for c in range(width):
-                x[i, c] += step[i, c]
-                step[i, c] = a * step[i, c] + b * residual[i, c]
-    for i in range(n):
+@kernel_step
+def add_neighbours(edges: CompressedRows, i: int, table: Floats, total: Floats) -> None:
+    """Fill `total` with row i of the product of a sparse matrix and a table, four edges a time."""
+    width = total.size
+    e, last = edges.indptr[i], edges.indptr[i + 1]
+    total[:] = 0.0
+    while e + 4 <= last:
+        p, q, r, s = edges.data[e], edges.data[e + 1], edges.data[e + 2], edges.data[e + 3]
+        w, x = table[edges.indices[e]], table[edges.indices[e + 1]]
+        y, z = table[edges.indices[e + 2]], table[edges.indices[e + 3]]
         for c in range(width):
-            x[i, c] += step[i, c]
-    return x
+            total[c] += (p * w[c] + q * x[c]) + (r * y[c] + s * z[c])
+        e += 4
+    while e < last:
+        p, w = edges.data[e], table[edges.indices[e]]
+        for c in range(width):
+            total[c] += p * w[c]
+        e += 1
+
+
+@kernel
+def chebyshev_sum(edges: CompressedRows, start: Floats, series: Floats) -> Floats:
+    """Return the sum of ``series[k] T_k(B) start``; `edges` are the rows of B, (n, n).
+
+    By :math:`T_{k + 1} = 2 B T_k - T_{k - 1}`. `start` has shape (n, columns), `series` and B the
+    same precision.
+    """
+    n, width = start.shape
+    total: Floats = series[0] * start
+    before, now = np.zeros_like(start), start.copy()
+    moved = np.empty_like(start[0])
+    for k in range(1, len(series)):
+        share, first = series[k], k == 1
+        for i in range(n):
+            add_neighbours(edges, i, now, moved)
+            after, of_item = before[i], total[i]
+            if first:
+                for c in range(width):
+                    after[c] = moved[c]
+                    of_item[c] += share * moved[c]
+            else:
+                for c in range(width):
+                    value = moved[c] + moved[c] - after[c]
+                    after[c] = value
+                    of_item[c] += share * value
+        before, now = now, before
+    return total
 
 
 @kernel
@@ -183,16 +220,9 @@ def sum_of_steps(edges: CompressedRows, start: Floats, weights: Floats) -> Float
     n, width = start.shape
     before, after, total = start.copy(), np.empty_like(start), np.empty_like(start)
     total[:] = weights[0] * start
-    moved = np.empty_like(start[0])
     for t in range(1, len(weights)):
         for i in range(n):
-            moved[:] = 0.0
-            for e in range(edges.indptr[i], edges.indptr[i + 1]):
-                weight, row = edges.data[e], before[edges.indices[e]]
-                for c in range(width):
-                    moved[c] += weight * row[c]
-            for c in range(width):
-                after[i, c] = moved[c]
+            add_neighbours(edges, i, before, after[i])
         for i in range(n):
             for c in range(width):
                 total[i, c] += weights[t] * after[i, c]

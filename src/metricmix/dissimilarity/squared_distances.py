@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
     "CHUNK",
+    "FEW_OPERATIONS",
     "Products",
     "SquaredDistances",
     "half_squares",
@@ -30,9 +31,11 @@ __all__ = [
 
 CHUNK = 1 << 22
 """Numbers computed at once: 32 MiB."""
+NARROW = 16
+"""Columns up to which distances are computed from differences, without products."""
 FREQUENT, FEW_OPERATIONS = 0.15, 1e8
 """Share of the rows from which on products of a column are dense (measured), and operations up to
-which all are sparse."""
+which all are sparse, and in double precision."""
 
 
 def squared_distances(X: Any, i: Indices, j: Indices) -> Floats:
@@ -61,25 +64,33 @@ def squared_distances(X: Any, i: Indices, j: Indices) -> Floats:
 
 @kernel
 def dense_squares(X: AnyArray, i: Indices, j: Indices, values: Floats) -> None:
-    """Fill `values`; eight sums, so that the loop is vectorised without reordering by flags."""
-    d = X.shape[1]
-    whole = d - d % 8
+    """Fill `values`."""
     for k in range(i.size):
-        x, y = X[i[k]], X[j[k]]
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for c in range(0, whole, 8):
-            s0 += (x[c] - y[c]) ** 2
-            s1 += (x[c + 1] - y[c + 1]) ** 2
-            s2 += (x[c + 2] - y[c + 2]) ** 2
-            s3 += (x[c + 3] - y[c + 3]) ** 2
-            s4 += (x[c + 4] - y[c + 4]) ** 2
-            s5 += (x[c + 5] - y[c + 5]) ** 2
-            s6 += (x[c + 6] - y[c + 6]) ** 2
-            s7 += (x[c + 7] - y[c + 7]) ** 2
-        total = (s0 + s1) + (s2 + s3) + ((s4 + s5) + (s6 + s7))
-        for c in range(whole, d):
-            total += (x[c] - y[c]) ** 2
-        values[k] = total
+        values[k] = square_of_difference(X[i[k]], X[j[k]])
+
+
+@kernel_step
+def square_of_difference(x: AnyArray, y: AnyArray) -> float:
+    """Return the squared distance of two rows.
+
+    Eight sums, so that the loop is vectorised without reordering by flags.
+    """
+    d = x.size
+    whole = d - d % 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for c in range(0, whole, 8):
+        s0 += (x[c] - y[c]) ** 2
+        s1 += (x[c + 1] - y[c + 1]) ** 2
+        s2 += (x[c + 2] - y[c + 2]) ** 2
+        s3 += (x[c + 3] - y[c + 3]) ** 2
+        s4 += (x[c + 4] - y[c + 4]) ** 2
+        s5 += (x[c + 5] - y[c + 5]) ** 2
+        s6 += (x[c + 6] - y[c + 6]) ** 2
+        s7 += (x[c + 7] - y[c + 7]) ** 2
+    total = (s0 + s1) + (s2 + s3) + ((s4 + s5) + (s6 + s7))
+    for c in range(whole, d):
+        total += (x[c] - y[c]) ** 2
+    return total
 
 
 @kernel
@@ -196,17 +207,26 @@ class SquaredDistances:
 
     def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
         """Return the squared distances from `rows` to `columns`, all items by default."""
-        product = self.shifted[rows] @ self.shifted[columns].T
-        values: Floats = product.toarray() if self.sparse else product
+        if self.sparse:
+            return self.sparse_block(rows, columns)
+        X, others = self.X[rows], self.X[columns]
+        if X.shape[1] <= NARROW:
+            values = np.zeros((len(X), len(others)), X.dtype)
+            narrow_squares(X, np.ascontiguousarray(others.T), values)
+            return values
+        values = np.asarray(self.shifted[rows] @ self.shifted[columns].T)
+        share = X.dtype.type(self.cancellation)
+        squares_from_products(values, self.norms[rows], self.norms[columns], X, others, share)
+        return values
+
+    def sparse_block(self, rows: Indices, columns: slice | Indices) -> Floats:
+        """Return the same for a sparse table."""
+        values: Floats = (self.X[rows] @ self.X[columns].T).toarray()
         sums = self.norms[rows, None] + self.norms[columns]
         values *= -2.0
         values += sums
         sums *= self.cancellation
         again_row, again_column = np.nonzero(values <= sums)
-        if not self.sparse and 4 * len(again_row) > values.size:
-            from scipy.spatial.distance import cdist
-
-            return np.asarray(cdist(self.X[rows], self.X[columns], "sqeuclidean"))
         items = np.arange(self.X.shape[0])[columns]
         step = max(1, CHUNK // max(1, self.X.shape[1]))
         for start in range(0, len(again_row), step):
@@ -265,6 +285,43 @@ class SquaredDistances:
         return values, scales
 
 
+@kernel
+def narrow_squares(A: AnyArray, columns: AnyArray, values: AnyArray) -> None:
+    """Add the squared distances of the rows of A from those of B, whose columns are given."""
+    for i in range(A.shape[0]):
+        out = values[i]
+        for c in range(A.shape[1]):
+            x, column = A[i, c], columns[c]
+            for j in range(out.size):
+                out[j] += (x - column[j]) * (x - column[j])
+
+
+@kernel
+def squares_from_products(
+    values: AnyArray, left: AnyArray, right: AnyArray, A: AnyArray, B: AnyArray, share: float
+) -> None:
+    """Turn the products of the rows of A and B, shifted, into squared distances.
+
+    `left` and `right` are the squared lengths of the shifted rows. Values up to the given share of
+    their sum are computed from differences.
+    """
+    chunk = 256  # values that are compared without branches
+    for i in range(values.shape[0]):
+        own, x = left[i], A[i]
+        for first in range(0, values.shape[1], chunk):
+            out, norms = values[i, first : first + chunk], right[first : first + chunk]
+            small = np.int32(0)
+            for j in range(out.size):
+                total = own + norms[j]
+                square = total - (out[j] + out[j])
+                small |= np.int32(square <= share * total)
+                out[j] = square
+            if small:
+                for j in range(out.size):
+                    if out[j] <= share * (own + norms[j]):
+                        out[j] = square_of_difference(x, B[first + j])
+
+
 def row_squares(X: Any, dtype: Any = None) -> Floats:
     """Return the squared length of each row, in the precision of X unless a type is given."""
     if isinstance(X, np.ndarray):
@@ -273,7 +330,7 @@ def row_squares(X: Any, dtype: Any = None) -> Floats:
 
 
 class Products:
-    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array.
+    """``x_i . x_j`` for some rows i and consecutive rows j of a dense or CSR table, as an array.
 
     Columns that many rows of a large sparse table have are multiplied as dense ones: there a
     product of matrices takes less time than adding what is stored.
@@ -290,13 +347,13 @@ class Products:
             self.Z = Z[:, np.flatnonzero(~many)]
         self.columns = self.Z.tocsc()
 
-    def __call__(self, rows: AnyArray) -> AnyArray:
-        """Return the products of `rows`, (len(rows), n)."""
-        values = np.asarray(self.frequent[rows] @ self.frequent.T)
+    def __call__(self, rows: AnyArray, start: int = 0, stop: int | None = None) -> AnyArray:
+        """Return the products of `rows` with the rows start .. stop - 1, by default with all."""
+        values = np.asarray(self.frequent[rows] @ self.frequent[start:stop].T)
         Z, C = self.Z, self.columns
         if C is not None:
             by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
-            sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
+            sparse_products(*by_row, *by_column, rows.astype(np.int64), start, values)
         return values
 
 
@@ -318,15 +375,23 @@ def sparse_products(
     column_indices: Ints,
     column_data: AnyArray,
     rows: Indices,
+    start: int,
     values: AnyArray,
 ) -> None:
-    """Add ``x_i . x_j`` to `values` for the rows i, from rows and columns of a sparse table."""
+    """Add ``x_i . x_j`` to `values` for the rows i and the rows j from `start` on.
+
+    From the rows of a sparse table and its columns, whose row numbers are sorted.
+    """
+    stop = start + values.shape[1]
     for a in range(rows.size):
         out = values[a]
         for e in range(indptr[rows[a]], indptr[rows[a] + 1]):
             c, x = indices[e], data[e]
-            for f in range(column_indptr[c], column_indptr[c + 1]):
-                out[column_indices[f]] += x * column_data[f]
+            f, last = column_indptr[c], column_indptr[c + 1]
+            f += np.searchsorted(column_indices[f:last], start)
+            while f < last and column_indices[f] < stop:
+                out[column_indices[f] - start] += x * column_data[f]
+                f += 1
 
 
 def half_squares(Z: Any) -> AnyArray:

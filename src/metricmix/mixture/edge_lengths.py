@@ -200,8 +200,15 @@ class EdgeLengths:
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
-        raw = self.stack.raw_rows(items, reverse=reverse)
-        return self.mixed.values(raw, items[:, None], np.arange(self.n)[None])
+        if not self.is_linear or self.edges is not None:
+            raw = self.stack.raw_rows(items, reverse=reverse)
+            return self.mixed.values(raw, items[:, None], np.arange(self.n)[None])
+        m = np.zeros((len(items), self.n))
+        for weight, source in zip(self.raw_weights, self.stack.sources, strict=True):
+            if weight != 0.0:  # source by source: together they take R times the memory
+                values = source.columns(items) if reverse else source.rows(items)
+                m += weight * values.astype(np.float64, copy=False)
+        return m
 
     def mixed_blocks(self) -> Iterator[Floats]:
         """Yield m before the link, of all edges: some at a time."""

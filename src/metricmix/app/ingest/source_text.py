@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metricmix.dissimilarity.feature_rows import check_metric_name
+from metricmix.dissimilarity.feature_metrics import check_metric_name
 from metricmix.dissimilarity.specs import (
     DIRECTIONS,
     ENDS,
