@@ -31,7 +31,8 @@ from metricmix.dissimilarity.squared_distances import (
     unit_rows,
 )
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import blas_threads, in_threads, threads_for
+from metricmix.kernels.process_settings import blas_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square_fits, check_table
 

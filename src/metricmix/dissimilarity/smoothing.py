@@ -170,7 +170,8 @@ def add_neighbours(edges: CompressedRows, i: int, table: Floats, total: Floats) 
     """Fill `total` with row i of the product of a sparse matrix and a table, four edges a time."""
     width = total.size
     e, last = edges.indptr[i], edges.indptr[i + 1]
-    total[:] = 0.0
+    for c in range(width):
+        total[c] = 0.0
     while e + 4 <= last:
         p, q, r, s = edges.data[e], edges.data[e + 1], edges.data[e + 2], edges.data[e + 3]
         w, x = table[edges.indices[e]], table[edges.indices[e + 1]]
@@ -193,9 +194,11 @@ def chebyshev_sum(edges: CompressedRows, start: Floats, series: Floats) -> Float
     same precision.
     """
     n, width = start.shape
-    total: Floats = series[0] * start
-    before, now = np.zeros_like(start), start.copy()
-    moved = np.empty_like(start[0])
+    before, now, total = np.zeros_like(start), start.copy(), np.zeros_like(start)
+    moved = np.empty(width, start.dtype)
+    for i in range(n):
+        for c in range(width):
+            total[i, c] = series[0] * start[i, c]
     for k in range(1, len(series)):
         share, first = series[k], k == 1
         for i in range(n):
@@ -218,8 +221,10 @@ def chebyshev_sum(edges: CompressedRows, start: Floats, series: Floats) -> Float
 def sum_of_steps(edges: CompressedRows, start: Floats, weights: Floats) -> Floats:
     """Return the sum of ``weights[t] B^t start``; `edges` are the rows of B, (n, n)."""
     n, width = start.shape
-    before, after, total = start.copy(), np.empty_like(start), np.empty_like(start)
-    total[:] = weights[0] * start
+    before, after, total = start.copy(), np.empty_like(start), np.zeros_like(start)
+    for i in range(n):
+        for c in range(width):
+            total[i, c] = weights[0] * start[i, c]
     for t in range(1, len(weights)):
         for i in range(n):
             add_neighbours(edges, i, before, after[i])

@@ -9,7 +9,7 @@ The columns of an item, all computed once and without labels:
   :math:`\sum_j A_{ij} x_j / \sum_j A_{ij}`, and its entries in the 8 leading eigenvectors of
   :math:`D^{-1/2} (A + I) D^{-1/2}`, for up to 20 000 items.
 
-The trees (:mod:`metricmix.dissimilarity.bagged_trees`) are those of
+The trees (:mod:`metricmix.dissimilarity.forests`) are those of
 :class:`~sklearn.ensemble.RandomForestClassifier` with its defaults, or of the regressor with a
 third of the columns tried at each split.
 """
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.bagged_trees import grown_trees
 from metricmix.dissimilarity.diffusion import normalised
+from metricmix.dissimilarity.forests import grown_trees
 from metricmix.dissimilarity.sources import ItemData
 from metricmix.kernels.process_settings import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
@@ -56,10 +56,11 @@ class RandomForest:
         kept, d = self.learned_from[train], self.features.shape[1]
         rows, y = self.features[train[kept]], y[kept]
         if self.numeric:
-            trees = grown_trees(rows, y.astype(np.float64), TREES, d // 3)
-            return trees.mean(self.features[test])[:, 0]
+            trees = grown_trees(rows, y.astype(np.float64), d // 3, n_trees=TREES)
+            return np.asarray(trees.mean(self.features[test])[:, 0])
         classes, codes = np.unique(y, return_inverse=True)
-        trees = grown_trees(rows, codes, TREES, int(np.sqrt(d)), n_classes=len(classes))
+        tried, C = int(np.sqrt(d)), len(classes)
+        trees = grown_trees(rows, codes, tried, n_trees=TREES, n_classes=C)
         return np.asarray(classes[trees.mean(self.features[test]).argmax(axis=1)])
 
 
