@@ -44,7 +44,7 @@ from metricmix.kernels.phases import (
     run_phases,
     task_done,
 )
-from metricmix.kernels.threads import ThreadPool, effective_threads, row_ranges
+from metricmix.kernels.threads import ThreadPool, check_time, effective_threads, row_ranges
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_copies_fit
 
@@ -69,6 +69,7 @@ def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = No
     if n <= AT_ONCE:
         if symmetric:
             matrix[:] = np.maximum(np.tril(matrix), np.tril(matrix).T)
+        check_time()
         close_block(matrix)
         return matrix
     small = 512  # below this many items neither threads nor sorting pay
