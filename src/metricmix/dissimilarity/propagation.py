@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = ["LabelPropagation", "Spread"]
 
 VALUES_AT_ONCE = 1 << 23
 """Values of PageRank between items and labels that are computed together: 64 MiB."""
+PRECISION = 1e-6
+"""To which PageRank is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ class LabelPropagation(Predictor):
     def __init__(self, operator: Any, restart: float = 0.1, n_folds: int = N_FOLDS) -> None:
         self.operator, self.restart, self.n = operator, restart, operator.shape[0]
         self.n_folds = n_folds
-        self._columns = KeptRows(self.columns)
+        self._columns = KeptRows(partial(columns_of_pagerank, operator, restart))
         self._between: Floats | None = None  # P between the items of a part
 
     def part(self, items: Indices, n_folds: int) -> LabelPropagation:
@@ -91,15 +94,9 @@ class LabelPropagation(Predictor):
             return self._between[:, items]
         return self._columns(items).T
 
-    def columns(self, items: Indices) -> Floats:
-        """Return the same, computed: the columns in rows, (L, n)."""
-        start = np.zeros((self.n, len(items)))
-        start[items, np.arange(len(items))] = 1.0
-        return np.maximum(self.smoothed(start), 0.0).T
-
     def smoothed(self, start: AnyArray) -> Floats:
         """Return P times a table, to six digits."""
-        return pagerank_smoothed(self.operator, start, self.restart, 1e-6)
+        return pagerank_smoothed(self.operator, start, self.restart, PRECISION)
 
     def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all nodes."""
@@ -175,6 +172,14 @@ class LabelPropagation(Predictor):
         for items, own in of_fold:
             share[items] -= own
         return np.maximum(share, 0.0)
+
+
+def columns_of_pagerank(operator: Any, restart: float, items: Indices) -> Floats:
+    """Return the columns of P that belong to some items, in rows: (L, n)."""
+    n = operator.shape[0]
+    start = np.zeros((n, len(items)))
+    start[items, np.arange(len(items))] = 1.0
+    return np.maximum(pagerank_smoothed(operator, start, restart, PRECISION), 0.0).T
 
 
 def classes_of(training: Training) -> Floats:
