@@ -54,7 +54,7 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 338,  # room for a few kinds of sources
+    "files": 342,  # room for a few kinds of sources
     "modules with a single importer": 68,
     "private helpers used once": 40,
     "class names defined twice": 0,

@@ -106,14 +106,16 @@ def values_on_edges(X: np.ndarray) -> list[Any]:
 
 def rows_on_disk(stack: mm.EdgeStack, folder: Path) -> list[Any]:
     path = folder / f"{current_engine().remote}.zarr"
-    mm.write_distances(stack, [0.5, 1.0], path, roots=np.arange(2400, 0, -60))
+    mm.write_distances(stack, [0.5, 1.0], path, roots=np.arange(2400, 0, -15))
     import zarr
 
     assert not [name for name in folder.iterdir() if name.name.startswith(".")]
     return [zarr.open_array(str(path), mode="r")[:]]
 
 
-def test_results_are_those_of_one_machine(client, stack, tmp_path) -> None:
+def test_results_are_those_of_one_machine(client, stack, tmp_path, monkeypatch) -> None:
+    search = sys.modules["metricmix.dissimilarity.nearest_items"]
+    monkeypatch.setattr(search, "SYMMETRIC_UP_TO", 0)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3000, 6)).astype(np.float32)
     words = csr_array(random_array((3000, 50), density=0.1, rng=rng))
@@ -138,6 +140,8 @@ def test_results_are_those_of_one_machine(client, stack, tmp_path) -> None:
 
 
 def test_tasks_name_their_inputs(client, monkeypatch) -> None:
+    search = sys.modules["metricmix.dissimilarity.nearest_items"]
+    monkeypatch.setattr(search, "SYMMETRIC_UP_TO", 0)
     sizes = []
     submit = client.submit
 
@@ -295,7 +299,7 @@ def test_a_full_disk_is_one_sentence(client, stack, tmp_path) -> None:
 
 
 def test_rows_go_on_from_those_written(client, stack, tmp_path, monkeypatch) -> None:
-    path, roots = tmp_path / "d.zarr", np.arange(0, 2500, 20)
+    path, roots = tmp_path / "d.zarr", np.arange(0, 2500, 10)
     stop = engine.Submission.submit
 
     def stop_half_way(self: Any) -> None:

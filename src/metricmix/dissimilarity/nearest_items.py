@@ -63,8 +63,9 @@ __all__ = [
 ]
 
 METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
-EXACT_UP_TO = 30_000
-"""Rows up to which all pairs are compared."""
+EXACT_UP_TO = SYMMETRIC_UP_TO = 30_000
+"""Rows up to which all pairs are compared, and up to which each product serves both of its rows:
+by this process, since no worker of a cluster sees all rows."""
 SAMPLE, GOOD = 200, 0.95
 MOST_CELLS, COMPARISONS = 256, 2e10
 """Cells that a row is compared with, and pairs of rows that are compared, at most."""
@@ -220,7 +221,7 @@ def placing(found: Ints, step: int) -> Any:
 
 def by_blocks(Z: Any, k: int, threads: int) -> Ints:
     """Return the k nearest rows of all rows of a dense or sparse table."""
-    if Z.shape[0] <= EXACT_UP_TO:
+    if Z.shape[0] <= SYMMETRIC_UP_TO:
         return symmetric_search(Z, k, threads)
     job = AllRows(Z, half_squares(Z), k)
     found = np.empty((Z.shape[0], k), np.int32)
