@@ -10,6 +10,7 @@ from metricmix.dissimilarity.breadth_first import (
     breadth_first_all_pairs,
     distances_from_sources,
     distances_to_targets,
+    levels_to_targets,
     longest_path,
 )
 
@@ -98,6 +99,11 @@ def test_kernels_for_some_targets_and_some_sources():
     distances_to_targets(indptr, indices, 10, 75, out)
     assert np.array_equal(out[:, 10:75], expected[:, 10:75])
     assert np.isinf(out[:, 75:]).all()
+    for first, last in ((0, 1), (10, 75), (60, 90), (0, 90)):
+        some = expected[:, first:last]
+        longest = some[np.isfinite(some)].max()
+        assert levels_to_targets(indptr, indices, first, last) == longest
+    assert levels_to_targets(*adjacency_lists(np.eye(90, k=1) > 0), 10, 75) == 74  # one long path
     sources = np.array([3, 80, 3])
     rows = np.full((3, 90), -1, np.int32)
     distances_from_sources(indptr, indices, sources, rows)

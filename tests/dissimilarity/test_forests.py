@@ -10,8 +10,17 @@ from sklearn import datasets
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from metricmix.dissimilarity.forests import BaggedTrees, grown_trees
-from tests.reference.trees import best_score, score_of
+from metricmix.dissimilarity.forests import (
+    INSERTED,
+    BaggedTrees,
+    add_leaves,
+    best_split,
+    grown_tree,
+    grown_trees,
+    next_random,
+    sort_ranks,
+)
+from tests.reference.trees import best_score, score_of, tree_of
 
 
 def one_tree(trees: BaggedTrees, t: int) -> BaggedTrees:
@@ -153,3 +162,111 @@ def test_rows_that_do_not_differ_are_a_leaf() -> None:
     assert trees.mean(np.zeros((1, 3)))[0] == pytest.approx([0.75, 0.25], abs=0.08)
     none = grown_trees(np.ones((4, 0)), y, 1, n_trees=3, n_classes=2)
     assert np.all(none.column == -1)
+
+
+def sorted_columns(X: Any) -> tuple[Any, Any, Any]:
+    """Return the rows by each column, the place of each row among them, and the sorted values."""
+    order = np.ascontiguousarray(np.argsort(X, axis=0, kind="stable").T)
+    return order, np.argsort(order, axis=1), np.sort(X.T, axis=1)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("tried", [1, 5])
+def test_the_kernel_grows_the_tree_of_a_recursive_search(numbers: bool, tried: int) -> None:
+    rng = np.random.default_rng(tried)
+    X = rng.normal(size=(60, 5))
+    counts = rng.integers(0, 4, 60) * rng.random(60)  # no two splits are equally good
+    X[:, 3] = 1.0
+    y = np.where(X[:, 0] > 0.2, X[:, 1] > 0.0, 2 + (X[:, 2] > -0.1))
+    if tried == 1:  # only one column can be drawn that splits
+        X[:, 1:] = 1.0
+        y = rng.integers(0, 4, 60)
+    code, number = (np.zeros(60, np.int64), np.array([-3.0, -1.0, 2.0, 5.0])[y])
+    if not numbers:
+        code, number = y.astype(np.int64), np.ones(60)
+    targets = number[:, None] if numbers else np.eye(4)[y]
+    drawn = counts > 0
+    n_classes, seed = 0 if numbers else 4, np.uint64(9)
+    column, threshold, other, leaves = grown_tree(
+        *sorted_columns(X), code, number, counts, n_classes, tried, seed
+    )
+    expected = tree_of(X[drawn], targets[drawn], counts[drawn])
+    assert column.tolist() == [node[0] for node in expected]
+    assert threshold == pytest.approx([node[1] for node in expected])
+    inner, means = column >= 0, [node[3] for node in expected if node[0] < 0]
+    assert other[inner].tolist() == [node[2] for node in expected if node[0] >= 0]
+    assert other[~inner].tolist() == list(range(len(leaves)))
+    assert leaves == pytest.approx(np.array(means))
+
+
+def test_a_node_is_split_by_the_best_of_the_drawn_columns() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 5)), rng.normal(size=40)
+    given = np.zeros(40, np.int64), y, np.ones(40)
+    for seed in rng.integers(2**63, size=10, dtype=np.uint64):
+        features, state = list(range(5)), seed
+        for f in range(2):  # a shuffle from the front
+            state, number = map(np.uint64, next_random(state))
+            g = f + int(number % np.uint64(5 - f))
+            features[f], features[g] = features[g], features[f]
+        for tried in (1, 2):
+            scores = [best_score(X[:, [f]], y[:, None], given[2]) for f in features[:tried]]
+            column = grown_tree(*sorted_columns(X), *given, 0, tried, seed)[0]
+            assert column[0] == features[int(np.argmax(scores))]
+
+
+@pytest.mark.parametrize("size", [1, 7, INSERTED, INSERTED + 1, 60, 400, 1000])
+def test_ranks_of_a_node_are_sorted(size: int) -> None:
+    rng = np.random.default_rng(size)
+    order = rng.permutation(1000)
+    ranks, rows = np.argsort(order), rng.permutation(1000)[:size]
+    node_of, found = np.full(1000, 3), np.empty(size, np.int64)
+    node_of[rows] = 5
+    sort_ranks(order, ranks, rows, node_of, 5, found)
+    assert found.tolist() == sorted(ranks[rows].tolist())
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_the_best_split_of_a_column_is_that_of_all_splits(numbers: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, counts = rng.normal(size=80).round(), rng.integers(1, 4, 80).astype(float)  # many ties
+    y, amounts = rng.integers(0, 3, 80), rng.normal(size=80)
+    code, number = (np.zeros(80, np.int64), amounts) if numbers else (y, np.ones(80))
+    targets = amounts[:, None] if numbers else np.eye(3)[y]
+    order = np.argsort(x, kind="stable")
+    ordered = np.sort(rng.permutation(80)[:50])  # ranks of the rows of a node
+    rows = order[ordered]
+    whole = counts[rows] @ targets[rows]
+    score, place = best_split(
+        order, x[order], ordered, code, number, counts, whole, np.empty_like(whole)
+    )
+    assert score == pytest.approx(best_score(x[rows, None], targets[rows], counts[rows]))
+    left = x[rows] <= x[rows[place]]
+    assert left.sum() == place + 1
+    assert score == pytest.approx(score_of(targets[rows], counts[rows], left))
+
+
+def test_random_numbers_are_those_of_splitmix64() -> None:
+    assert next_random(np.uint64(0))[1] == 0xE220A8397B1DCDAF  # as published
+    whole, state = 2**64, 2**63 + 12345
+    for _ in range(20):
+        following, drawn = next_random(np.uint64(state))
+        state = (state + 0x9E3779B97F4A7C15) % whole
+        z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % whole
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % whole
+        assert (following, drawn) == (state, z ^ (z >> 31))
+
+
+def test_leaves_are_added_for_the_trees_that_judge_a_row() -> None:
+    X, y = datasets.load_wine(return_X_y=True)
+    trees = grown_trees(X, y, 3, n_trees=6, n_classes=3)
+    judges, total = np.ascontiguousarray(trees.left_out.T), np.ones((len(X), 3))
+    expected = total.copy()
+    for i, t in np.argwhere(judges):
+        node = trees.roots[t]
+        while trees.column[node] >= 0:
+            near = X[i, trees.column[node]] <= trees.threshold[node]
+            node = node + 1 if near else trees.other[node]
+        expected[i] += trees.leaves[trees.other[node]]
+    add_leaves(X, judges, *trees[:5], total)
+    np.testing.assert_allclose(total, expected, rtol=1e-14)

@@ -10,10 +10,17 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from metricmix.dissimilarity.logistic_path import (
+    MEMORY,
+    add_multiple,
     class_probabilities,
+    copy_to,
+    find_direction,
     logistic_path,
     loss_and_residual,
     minimize_losses,
+    penalised,
+    scaled_square,
+    write_shares,
 )
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
@@ -140,3 +147,50 @@ def test_the_solver_ends_where_the_gradient_is_zero() -> None:
         gradient = residual.T @ rows
         gradient[:, :-1] += W[fold, :, :-1]
         assert np.abs(gradient).max() < 1e-6
+
+
+@pytest.mark.parametrize(("kept", "latest"), [(0, 0), (1, 1), (5, 2), (MEMORY, 3)])
+def test_the_direction_is_that_of_the_inverse_hessian_of_bfgs(kept: int, latest: int) -> None:
+    rng = np.random.default_rng(kept)
+    g, h, d = rng.normal(size=(3, 4)), rng.random((3, 4)) + 0.5, np.empty((3, 4))
+    steps, slopes = rng.normal(size=(MEMORY, 3, 4)), rng.random((3, 4)) + 0.5
+    changes = steps * slopes + 0.01 * rng.normal(size=steps.shape)
+    curvature = np.einsum("maj,maj->m", steps, changes)
+    assert curvature.min() > 0
+    inverse = np.diag(1 / h.ravel())
+    if kept:
+        y = changes[latest].ravel()
+        inverse *= curvature[latest] / (y @ inverse @ y)
+    for m in reversed(range(kept)):  # the latest step last
+        s, y = (pairs[(latest - m) % MEMORY].ravel() for pairs in (steps, changes))
+        keep = np.eye(12) - np.outer(y, s) / (s @ y)
+        inverse = keep.T @ inverse @ keep + np.outer(s, s) / (s @ y)
+    find_direction(g, h, steps, changes, curvature, kept, latest, d)
+    np.testing.assert_allclose(d.ravel(), inverse @ g.ravel(), rtol=1e-9, atol=1e-9)
+
+
+def test_shares_are_the_weighted_variances_of_the_classes() -> None:
+    rng = np.random.default_rng(7)
+    y, weights, logits = rng.integers(0, 3, 20), rng.random(20), rng.normal(size=(3, 20))
+    weights[::4] = 0.0
+    p = np.exp(logits) / np.exp(logits).sum(axis=0)
+    share = np.full(p.shape, 7.0)  # to be overwritten
+    write_shares(weights * (p - np.eye(3)[:, y]), y, weights, share)
+    np.testing.assert_allclose(share, weights * p * (1 - p), atol=1e-14)
+
+
+def test_sums_and_multiples_of_matrices() -> None:
+    rng = np.random.default_rng(8)
+    A, B = rng.normal(size=(2, 3, 5))
+    h = rng.random((3, 5)) + 0.1
+    assert scaled_square(A, h) == pytest.approx((A * A / h).sum())
+    assert penalised(A, B) == pytest.approx((A[:, :-1] * B[:, :-1]).sum())
+    for columns in (5, 4):
+        found, expected = A.copy(), A.copy()
+        expected[:, :columns] += -0.3 * B[:, :columns]
+        add_multiple(found, -0.3, B, columns)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    copy_to(A, found)
+    np.testing.assert_array_equal(found, A)
+    copy_to(A, found, -2.0)
+    np.testing.assert_array_equal(found, -2.0 * A)

@@ -10,11 +10,13 @@ from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.smoothing import (
     CompressedRows,
+    add_neighbours,
     chebyshev_sum,
     leading_directions,
     narrow,
     pagerank_matrix,
     pagerank_smoothed,
+    sum_of_steps,
     walked,
 )
 
@@ -78,6 +80,23 @@ def test_walks_are_sums_of_powers(weights: list[float], dtype: type, digits: flo
     found = walked(OPERATOR, table.astype(dtype), weights)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, atol=digits)
+
+
+def test_the_kernels_multiply_by_rows_of_any_length() -> None:
+    rng = np.random.default_rng(3)
+    dense = rng.normal(size=(12, 12)) * (np.arange(12) < np.arange(12)[:, None])  # 0 to 11 edges
+    edges, table = CompressedRows.of(csr_array(dense)), rng.normal(size=(12, 5))
+    for i in range(12):
+        total = np.full(5, 7.0)  # to be overwritten
+        add_neighbours(edges, i, table, total)
+        np.testing.assert_allclose(total, dense[i] @ table, atol=1e-13)
+    weights, power = rng.normal(size=5), table
+    expected = weights[0] * table
+    for weight in weights[1:]:
+        power = dense @ power
+        expected = expected + weight * power
+    found = sum_of_steps(edges, table, weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
 # -- wide tables -----------------------------------------------------------------------------------

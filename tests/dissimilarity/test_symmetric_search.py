@@ -5,7 +5,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from metricmix.dissimilarity import symmetric_search as module
-from metricmix.dissimilarity.symmetric_search import merge_nearest, symmetric_search
+from metricmix.dissimilarity.nearest_blocks import empty_places
+from metricmix.dissimilarity.symmetric_search import (
+    keep_for_both,
+    merge_nearest,
+    symmetric_search,
+)
 
 
 def nearest(X: np.ndarray, k: int) -> np.ndarray:
@@ -41,3 +46,19 @@ def test_merging_keeps_the_smallest_values_and_of_equal_ones_the_first() -> None
     assert best.tolist() == [[0.5, 1.0, 1.0]]
     merge_nearest(found, best, np.full((1, 3), -1, np.int32), np.full((1, 3), np.inf))
     assert found.tolist() == [[4, 0, 1]]
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_products_are_kept_for_their_row_and_their_column(k: int) -> None:
+    Z = np.random.default_rng(k).integers(-3, 4, (150, 4)).astype(float)  # many ties
+    halves, products = (Z * Z).sum(axis=1) / 2, Z @ Z.T
+    found, best = empty_places(150, k, Z.dtype)
+    seen: list[list[tuple[float, int]]] = [[] for _ in Z]
+    for first, last in ((0, 40), (40, 90)):  # the second block extends lists of the first
+        keep_for_both(products[first:last, last:], halves, first, last, found, best)
+        for i in range(first, last):
+            for j in range(last, 150):
+                seen[i].append((halves[j] - products[i, j], j))
+                seen[j].append((halves[i] - products[i, j], i))
+    for pairs, numbers, values in zip(seen, found.tolist(), best.tolist(), strict=True):
+        assert list(zip(values, numbers, strict=True)) == sorted(pairs)[:k]
