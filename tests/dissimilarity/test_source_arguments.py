@@ -19,6 +19,10 @@ FRAME = pd.DataFrame(X, index=IDS, columns=list("abc"))
 EDGES = [(k, k + 1) for k in range(N - 1)]
 FAR = 1.0 - np.eye(N)
 LABELS = np.where(np.arange(N) < 16, np.arange(N) % 2, -1)
+NO_TABLE = (
+    "X: expected a table, or None with a graph or matrices and nodes, the ids or their number, "
+    "got None"
+)
 
 
 def assert_same(one: Any, other: Any, **how: Any) -> None:
@@ -168,10 +172,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "X: expected numbers, texts or dates in column '0', got dict in row 0",
     ),
     "ragged": ({"X": [[1, 2], [3]]}, "X: expected rows of equal length, found ragged ones"),
-    "no table": ({"X": None}, "X: expected a table, a row per item, got shape ()"),
+    "no table": ({"X": None}, NO_TABLE),
     "no table but labels": (
         {"X": None, "labels": LABELS},
-        "X: expected a table, a row per item, got shape ()",
+        NO_TABLE,
     ),
     "labels and target": (
         {"labels": LABELS, "target": X[:, 0]},
