@@ -62,7 +62,10 @@ class ItemIds:
             raise InputError(
                 (f"{len(missing)} ids are not in the stack, such as {examples(missing)}"),
                 argument="items",
-                remedy=f"those of the stack are like {examples(plain_list(self.ids[:2]))}",
+                remedy=(
+                    f"those of the stack are like {examples(plain_list(self.ids[:2]))}, in "
+                    "stack.items"
+                ),
             )
         return found
 

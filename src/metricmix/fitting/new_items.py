@@ -183,9 +183,8 @@ class NewEdgesReport:
         alone = self.n_without
         if not self.given:
             return f"{self.name}: no edges given for new items, counted as unknown (pass --edges)"
-        have, are = ("s have", "are") if alone != 1 else (" has", "is")
-        text = f"{self.name}: {alone} new item{have} no edge and {are} far from all others"
-        return text if alone else ""
+        have = "s have" if alone != 1 else " has"
+        return f"{self.name}: {alone} new item{have} no edge, counted as unknown" if alone else ""
 
 
 def attach_new(

@@ -149,6 +149,8 @@ class Explanation:
             how = "as given" if self.given else f"by the rule {self.rule!r}"
             if not self.refitted:
                 how += "; sources and weights have seen this label"
+            elif self.given:
+                how += "; explained by a model that has not seen this label"
             return f"is {self.label!r} ({self.probability(self.label):.2f}), {how}"
         beside = f"the mean of all known targets is {self.mean:.4g}"
         if self.given:
