@@ -32,7 +32,9 @@ def model() -> mm.MetricMixtureClassifier:
 @pytest.fixture(scope="module")
 def page_file(model: Any, tmp_path_factory: Any) -> Path:
     file = tmp_path_factory.mktemp("chains") / "report.html"
-    about = Annotations(phrases=lambda i, j: f"{HOSTILE} {i} beside {j}")
+    about = Annotations(
+        phrases=lambda i, j: [f"{HOSTILE} {u} beside {v}" for u, v in zip(i, j, strict=True)]
+    )
     write_page(file, page_content(model, n_bootstrap=0, annotations=about))
     return Path(file)
 
