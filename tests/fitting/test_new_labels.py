@@ -53,6 +53,21 @@ def test_relations_that_are_not_given_lower_the_confidence(countries) -> None:
     assert not [line for line in with_edges.attrs["remarks"] if "no edges given" in line]
 
 
+def test_a_missing_relation_lowers_the_confidence_where_most_data_is_known() -> None:
+    """The confidence of new items without edges falls, although their table is complete."""
+    data = mm.datasets.load_example("citations")
+    papers, cites = data["papers"].set_index("id"), data["cites"]
+    new = papers[papers["topic"].isna()].iloc[:100].drop(columns="topic")
+    of_new = cites.isin(new.index).any(axis=1)
+    edges = {"cites": cites[~of_new]}
+    fitted = mm.fit(papers.drop(new.index), label="topic", edges=edges, evaluate=False)
+    linked = fitted.predict(new, edges=cites[of_new])
+    without = fitted.predict(new)
+    same = (linked["label"] == without["label"]) & new.index.isin(cites[of_new].to_numpy().ravel())
+    assert same.sum() > 50
+    assert without["confidence"][same].mean() < linked["confidence"][same].mean() - 0.03
+
+
 def test_shares_count_by_weight() -> None:
     rows = pd.DataFrame({"x": [1.0, 2.0, np.nan, 4.0], "y": [3.0, 1.0, np.nan, 2.0]}, [*"abcd"])
     links = pd.DataFrame({"source": ["a", "c"], "target": ["b", "b"]})

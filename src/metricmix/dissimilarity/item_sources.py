@@ -273,7 +273,7 @@ class TableSource(ItemSource):
 
 
 LITTLE = 0.5
-"""Share of the data of an item below which its confidence is lowered."""
+"""Share of its data below which an item is named."""
 SHOWN = 3
 """Items of little data that are named."""
 
@@ -320,17 +320,20 @@ def shares_by_source(sources: Sequence[ItemSource], new: NewItemData | None = No
 
 
 def lowered(probabilities: Floats, shares: Floats) -> Floats:
-    r"""Return class probabilities (n, C), those of items of little data moved towards equal ones.
+    r"""Return class probabilities (n, C), those of items of little data nearer to equal ones.
 
-    .. math:: p_c \leftarrow 2 k\, p_c + (1 - 2 k) / C \quad \text{if } k < \tfrac12
+    .. math:: p_c \leftarrow p_c^{\sqrt k} / \textstyle\sum_b p_b^{\sqrt k}
 
-    with the share k of their data that is known. What is predicted stays.
+    with the share k of their data that is known: equal probabilities if nothing is. What is
+    predicted stays. If all data says the same, any part of it gives the odds in full; if each
+    part adds its own evidence, log odds are worth k of what they say. The root lies between.
 
-    >>> lowered(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0.8, 0.25])).tolist()
-    [[0.9, 0.1], [0.7, 0.3]]
+    >>> lowered(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([1.0, 0.25])).round(3).tolist()
+    [[0.9, 0.1], [0.75, 0.25]]
     """
-    trust = np.minimum(1.0, shares / LITTLE)[:, None]
-    return np.asarray(trust * probabilities + (1.0 - trust) / probabilities.shape[1])
+    odds = probabilities / probabilities.max(axis=1, keepdims=True)
+    powers = odds ** np.sqrt(shares)[:, None]
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterator[str]:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
 from metricmix.app.cli.fit_output import simpler_options
-from metricmix.app.pipeline import FitSettings
+from metricmix.app.pipeline.config import FitSettings
 from metricmix.dissimilarity.item_sources import LITTLE, lowered
 from metricmix.learning.task import Classes
 from metricmix.learning.verdict import Comparison, Method
@@ -410,17 +410,18 @@ def test_little_data_lowers_the_confidence() -> None:
     assert float(second["confidence"]) == 0.5
 
 
-def test_the_threshold_of_the_confidence_is_documented() -> None:
-    assert LITTLE == 0.5
+def test_how_little_data_lowers_the_confidence_is_documented() -> None:
     docs = Path(__file__).parents[3] / "docs"
     texts = [run("predict", "--help").output]
     texts += [(docs / name).read_text(encoding="utf-8") for name in ("guide.md", "command_line.md")]
-    sentence = "less than half of the cells and links that the sources need"
+    sentence = "fewer of the cells and links that the sources need are known for an item"
     assert all(sentence in " ".join(text.split()) for text in texts)
-    p, k, n_classes = 0.9, 0.2, 3  # the formula of the page
-    probabilities = np.array([[p, (1 - p) / 2, (1 - p) / 2]])
-    expected = 2 * k * p + (1 - 2 * k) / n_classes
-    assert lowered(probabilities, np.array([k]))[0, 0] == pytest.approx(expected)
+    assert LITTLE == 0.5
+    assert "items with k < 1/2" in texts[2]
+    p, k = np.array([[0.9, 0.05, 0.05]]), 0.2  # the formula of the page
+    assert "p^√k" in texts[2]
+    expected = p ** np.sqrt(k) / (p ** np.sqrt(k)).sum()
+    assert lowered(p, np.array([k])) == pytest.approx(expected)
 
 
 def test_wide_paths_are_lists() -> None:

@@ -26,9 +26,9 @@ from metricmix.app.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.pipeline import NewLabel
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+    from metricmix.fitting.new_labels import NewLabel
     from metricmix.items.items import Items
 
     Estimator = MetricMixtureClassifier | MetricMixtureRegressor
@@ -88,19 +88,19 @@ def predict(
     accuracy is printed to standard error.
 
     Confidence is the probability of the label by the rule. All items get a label; none is withheld
-    below a threshold. If less than half of the cells and links that the sources need are known for
-    an item (sources count by their weights), its confidence is lowered in proportion, down to
-    1 / number of classes if none is known, and the item is named on standard error. So are graphs
-    of the fit for which no --edges were given: they are unknown for all new items.
+    below a threshold. The fewer of the cells and links that the sources need are known for an item
+    (sources count by their weights), the lower its confidence, down to 1 / number of classes if
+    none is known; items with less than half of them are named on standard error. So are graphs of
+    the fit for which no --edges were given: they are unknown for all new items.
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
-        from metricmix.app.pipeline import open_run, predict_new
         from metricmix.app.pipeline.fit_run import as_csv
+        from metricmix.app.pipeline.run_folder import open_run
         from metricmix.atomic import replacing
-        from metricmix.fitting.new_labels import new_columns, remarks_on_new
+        from metricmix.fitting.new_labels import new_columns, predict_new, remarks_on_new
 
         if out is not None and out.exists() and not force:
             raise CommandError(f"{out}: exists; pass --force to overwrite it")
@@ -207,7 +207,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
         )
     with interruptible("nothing was served"):
         from metricmix.app.page import page_html
-        from metricmix.app.pipeline import open_run
+        from metricmix.app.pipeline.run_folder import open_run
         from metricmix.app.server import is_loopback
 
         with report_errors():
