@@ -6,7 +6,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
 
@@ -35,7 +35,6 @@ MANY_COLUMNS, MOSTLY_ZERO = 20, 0.6
 """Columns of numbers from which on they may be counts, as of words, and the share of zeros."""
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
 CODES_INSIDE = re.compile(r"\x000\d+\x00")
-BLANK_AT_AN_END = re.compile(r"\x00\s|\s\x00")
 LONGEST = 40
 """Characters of a cell that may be a number or a date."""
 LONGEST_MISSING = max(map(len, MISSING))
@@ -72,9 +71,7 @@ def unknown_cells(cells: Sequence[str]) -> set[str]:
     >>> unknown_cells(["3", "NA", "NA"])
     {'NA'}
     """
-    doubtful: Iterable[str] = cells
-    if not BLANK_AT_AN_END.search("\0".join(["", *cells, ""])):
-        doubtful = compress(cells, map(LONGEST_UNKNOWN.__ge__, map(len, cells)))
+    doubtful = compress(cells, map(LONGEST_UNKNOWN.__ge__, map(len, map(str.strip, cells))))
     return {cell for cell in set(doubtful) if not is_known(cell)}
 
 

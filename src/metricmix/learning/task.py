@@ -21,9 +21,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import moved_in
@@ -160,6 +157,10 @@ class Classes(Task):
 
         See :func:`~metricmix.labels.is_unlabelled` for what marks these in y.
         """
+        from sklearn.utils import assert_all_finite  # slow to import
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import column_or_1d
+
         if y is None:
             raise InputError(
                 f"This {estimator_name} estimator requires y to be passed, "
@@ -281,6 +282,9 @@ class Numbers(Task):
     @classmethod
     def encode(cls, y: Any, estimator_name: str) -> tuple[Numbers, Floats]:
         """Return the task, and the targets, NaN where unknown; two of them known at least."""
+        from sklearn.utils import assert_all_finite
+        from sklearn.utils.validation import column_or_1d
+
         if y is None:
             raise InputError(
                 f"This {estimator_name} estimator requires y to be passed, but the target y is None"

@@ -860,15 +860,15 @@ def test_intervals_that_take_most_of_the_time_are_reported(monkeypatch, capsys) 
 
 
 def test_reading_reports_its_progress(folder, monkeypatch) -> None:
-    from metricmix.app import pipeline
+    from metricmix.app.pipeline import config
 
-    plan_files = pipeline.plan_files
+    plan_files = config.plan_files
 
     def slow(settings):
         time.sleep(0.5)
         return plan_files(settings)
 
-    monkeypatch.setattr(pipeline, "plan_files", slow)
+    monkeypatch.setattr(config, "plan_files", slow)
     monkeypatch.setattr("metricmix.app.cli.common.SECONDS_A_LINE", 0.1)
     result = run("fit", "things.csv", "--label", "kind", "--dry-run")
     assert "0 s: reading and joining the files (0%)" in result.stderr

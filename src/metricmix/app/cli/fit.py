@@ -31,7 +31,7 @@ from metricmix.app.cli.fit_output import print_outcome, print_plan, simpler_opti
 from metricmix.registry import declared
 
 if TYPE_CHECKING:
-    from metricmix.app.pipeline import FitSettings
+    from metricmix.app.pipeline.config import FitSettings
     from metricmix.atomic import Reservation
 
 __all__ = ["fit"]
@@ -295,8 +295,7 @@ def fit(
     """
     began = time.perf_counter()
     with interruptible("nothing was written"), ExitStack() as held:
-        from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.config import plan_record, settings_of_options
+        from metricmix.app.pipeline.config import plan_files, plan_record, settings_of_options
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -336,6 +335,8 @@ def fit(
             print_plan(plan)
             if storage.kind != "matrices":
                 click.echo("\n".join(storage.lines()))
+        from metricmix.app.pipeline.fit_run import fit_files  # slow to import
+
         with (
             report_errors(out),
             progress_bar(STEPS, quiet=quiet) as show,
