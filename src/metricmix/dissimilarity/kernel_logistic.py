@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
+from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path, softmax
 from metricmix.dissimilarity.predictors import N_FOLDS, CrossFitted, Training
 from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.state import checked_state, require, stored
@@ -81,6 +81,8 @@ class KernelLogisticRegression:
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities (n, C) of the rows X."""
+        if self.kernel == "linear":
+            return self.row_probabilities(X, self.rows_)
         return self.gram_probabilities(self.kernel_rows(X, self.rows_, self.gamma_))
 
     def predict(self, X: Any) -> AnyArray:
@@ -118,15 +120,22 @@ class KernelLogisticRegression:
         They are ``gram @ basis``, of the kernel values (L, L) and their :func:`gram_basis`.
         """
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.basis_ = basis
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         path = logistic_path(rows, codes, weights[None], [self.C], len(self.classes_))
-        self.coefficients_ = path[0, 0]
+        self.coefficients_, self.intercepts_ = basis @ path[0, 0, :, :-1].T, path[0, 0, :, -1]
         return self
 
     def gram_probabilities(self, gram: Floats) -> Floats:
         """Return class probabilities, given the kernel values with the rows of the fit, (n, L)."""
-        return class_probabilities(gram @ self.basis_, self.coefficients_)
+        return softmax(gram @ self.coefficients_ + self.intercepts_)
+
+    def row_probabilities(self, X: Any, anchors: Any) -> Floats:
+        """Return class probabilities (n, C) by the linear kernel, with the rows of the fit.
+
+        By a weight for each column and class, so that the cost does not depend on L.
+        """
+        weights = anchors.astype(np.float64).T @ self.coefficients_
+        return softmax(row_products(X, weights.T) + self.intercepts_)
 
 
 class KernelClassifier(CrossFitted):
@@ -140,8 +149,8 @@ class KernelClassifier(CrossFitted):
 
     Notes
     -----
-    Only products of rows with labelled rows are needed. They are kept for folds, whose labelled
-    items are some of them, where they are at most 8 million.
+    The Gaussian kernel needs the products of rows with labelled rows. They are kept for folds,
+    whose labelled items are some of them, where they are at most 8 million.
     """
 
     def __init__(self, X: Any, kernel: str = "linear", n_folds: int = N_FOLDS) -> None:
@@ -178,6 +187,9 @@ class KernelClassifier(CrossFitted):
         model = copy(self.estimators[choice]).fit_rows(
             *self.span(items), training.y, training.weights
         )
+        if self.kernel == "linear":
+            p[:, model.classes_] = model.row_probabilities(self.X, self.X[items])
+            return p
         for start in range(0, self.n, step):
             part = np.arange(start, min(start + step, self.n))
             p[part[:, None], model.classes_] = model.gram_probabilities(

@@ -92,13 +92,22 @@ class PredictionSource(ItemSource):
     def relabel(self, known: Known) -> ItemSource:
         """Return the source for the labels of a fit, to which new items are compared."""
         other = copy(self)
-        other.__dict__.pop("supervised", None)
+        other.__dict__.pop("_supervised", None)
         other.known = replace(known, keys=self.known.keys if self.known else known.keys)
         return other
 
-    @cached_property
+    @property
     def supervised(self) -> PredictedSource:
-        """The distances, by the probabilities or numbers of all items."""
+        """The distances, by the probabilities or numbers of all items; computed once.
+
+        Not a cached_property, whose lock in Python 3.11 lets one source at a time be computed.
+        """
+        if "_supervised" not in vars(self):
+            self._supervised = self.predictions()
+        return self._supervised
+
+    def predictions(self) -> PredictedSource:
+        """Return the distances, by the probabilities or numbers of all items."""
         return SupervisedSource(self.predictor, self.spec.name, self.known)
 
     def matrix(self) -> Floats:
@@ -316,9 +325,8 @@ class SupervisedTable(ModelSource):
             )
         return CrossFitted(self.rows, self.classifier, self.spec.arguments["n_folds"])
 
-    @cached_property
-    def supervised(self) -> PredictedSource:
-        """The distances; all 0 where they depend on labels, until its `relabel` has them."""
+    def predictions(self) -> PredictedSource:
+        """Return the distances; all 0 where they depend on labels, until `relabel` has them."""
         given = self.spec.arguments["probabilities"]
         if given is not None:
             return ProbabilitySource(given, name=self.spec.name)

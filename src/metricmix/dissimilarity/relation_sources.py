@@ -230,15 +230,19 @@ class GraphRows(RelationSource, TableSource):
         here = items is self.items
         return normalize(self.encoding.features if here else self.encoding.transform(items))
 
-    @cached_property
+    @property
+    def start_key(self) -> tuple[Any, ...]:
+        """Under which sources that start from the same rows share them."""
+        return "start", self.starting_rows.__qualname__, tuple(c.name for c in self.columns)
+
+    @property
     def narrowed(self) -> tuple[Floats, Any]:
         """The rows before they are smoothed, (n, d), and their leading directions.
 
         These are the leading singular vectors of large and wide tables, else None.
         """
-        key = "start", self.starting_rows.__qualname__, tuple(c.name for c in self.columns)
         found: tuple[Floats, Any] = self.data.once(
-            key, lambda: narrow(self.starting_rows(self.items))
+            self.start_key, lambda: narrow(self.starting_rows(self.items))
         )
         return found
 

@@ -272,12 +272,17 @@ def leading_directions(rows: Any, k: int) -> Floats:
 
 def column_products(rows: Any) -> Floats:
     """Return the products of all columns, (d, d), from few dense rows at a time."""
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, rows.shape[0], 4096):
+
+    def of_some(start: int) -> Floats:
         part = rows[start : start + 4096]
         dense: AnyArray = part if isinstance(part, np.ndarray) else part.toarray()
         dense = dense.astype(np.float64, copy=False)
-        total += dense.T @ dense
+        return np.asarray(dense.T @ dense)
+
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for start in range(0, rows.shape[0], 16 * 4096):
+        stop = min(start + 16 * 4096, rows.shape[0])
+        total += sum(in_threads(of_some, range(start, stop, 4096)))
     return total
 
 

@@ -25,6 +25,7 @@ from metricmix.dissimilarity.stack_values import (
     scale_of,
 )
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_indices
 
@@ -280,10 +281,13 @@ class DissimilarityStack(StackValues):
         if not isinstance(known, Known):
             known = Known(known, n_classes)
         options: Any = {"weights": weights, "keep_choice": keep_choice}
-        sources = [
-            source.relabel(known, **options) if source.supervised else source
-            for source in self.sources
-        ]
+        sources = list(self.sources)
+        places = [r for r, source in enumerate(sources) if source.supervised]
+        again = in_threads(
+            lambda r: sources[r].relabel(known, **options), places, threads_for(self.n_items)
+        )
+        for r, source in zip(places, again, strict=True):
+            sources[r] = source
         changed = [r for r, source in enumerate(sources) if source is not self.sources[r]]
         if not changed:
             return self

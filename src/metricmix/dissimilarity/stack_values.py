@@ -206,27 +206,39 @@ def as_layers(
     return sources, block
 
 
+FEWEST, MOST = 32, 256
+"""Rows of a sample by which a source is scaled."""
+PRECISION = 0.02
+"""Standard error of a scale, relative to it, from which on a sample is large enough."""
+
+
 def scale_of(source: Source, scaling: str) -> float:
     """Return the number that brings `source` to unit root mean square, mean or maximum.
 
-    Computed sources of more than 256 items are scaled by a random sample of 256 rows, or of fewer
-    where these have more than 16 million entries; 16 rows at least. Sparse edges by their values.
+    Computed sources of more than 256 items are scaled by a random sample of rows: 32 of them, and
+    32 more up to 256 while the standard error of the mean is above 2 %. Of rows so long that 256
+    have more than 16 million entries fewer are taken, at least 16. Sparse edges are scaled by their
+    values.
     """
     if isinstance(source, EdgeSource):
         return source.scale(scaling)
-    n, most = source.n, 1 << 24
-    chosen = np.arange(n)
-    if not isinstance(source, DenseSource) and n > 256:
-        few = min(256, max(16, most // n))
-        chosen = np.sort(np.random.default_rng(0).choice(n, few, replace=False))
-    total, largest = 0.0, 0.0
-    step = max(1, min(256, most // n))
-    for start in range(0, len(chosen), step):
-        rows = np.asarray(source.rows(chosen[start : start + step]), dtype=np.float64)
-        total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
-        largest = max(largest, float(rows.max()))
-    pairs = len(chosen) * (n - 1)
-    scale = {"norm": np.sqrt(total / pairs), "mean": total / pairs, "max": largest}[scaling]
+    n, at_once = source.n, max(1, min(MOST, (1 << 24) // source.n))
+    chosen, step, enough = np.arange(n), at_once, n
+    if not isinstance(source, DenseSource) and n > MOST:
+        few = min(MOST, max(16, (1 << 24) // n))
+        chosen, step = np.random.default_rng(0).choice(n, few, replace=False), min(FEWEST, at_once)
+        enough = few if scaling == "max" else FEWEST
+    totals, largest = np.empty(0), 0.0
+    while len(totals) < len(chosen):
+        part = np.sort(chosen[len(totals) : len(totals) + step])
+        rows = np.asarray(source.rows(part), dtype=np.float64)
+        sums = np.square(rows).sum(axis=1) if scaling == "norm" else rows.sum(axis=1)
+        totals, largest = np.append(totals, sums), max(largest, float(rows.max()))
+        error = totals.std() / np.sqrt(len(totals))
+        if len(totals) >= enough and error <= PRECISION * totals.mean():
+            break
+    mean = float(totals.mean()) / (n - 1)
+    scale = {"norm": np.sqrt(mean), "mean": mean, "max": largest}[scaling]
     return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
 
 

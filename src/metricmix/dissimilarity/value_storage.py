@@ -30,9 +30,12 @@ import numpy as np
 from metricmix.dissimilarity.edge_set import EdgeSet, edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_sources import ItemSource
+from metricmix.dissimilarity.learned_sources import PredictionSource
+from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.memory import check_room, in_words
 from metricmix.validation import symmetrized
 
@@ -192,6 +195,7 @@ def build_stack(
     if storage.kind == "matrices":
         stack = full_matrices(sources, on_source, directed=directed, items=items)
         return with_links(stack, sources)
+    compute_together(sources)
     by_rows = storage.kind == "rows"
     found = {one.spec.name: one.by_rows() if by_rows else one.by_pairs() for one in sources}
     kept = {name: values for name, values in found.items() if values is not None}
@@ -206,6 +210,18 @@ def build_stack(
     if storage.edges_per_item is None:
         return with_links(stack, [source for source in sources if source.spec.name in kept])
     return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
+
+
+def compute_together(sources: Sequence[ItemSource]) -> None:
+    """Compute several at a time what takes one core: tables to be smoothed, then predictions."""
+    threads = threads_for(sources[0].n)
+    views = [getattr(source, "base", source) for source in sources]
+    starts = {view.start_key: view for view in views if isinstance(view, GraphRows)}
+    in_threads(lambda view: view.narrowed, starts.values(), threads)
+    models = [source for source in sources if isinstance(source, PredictionSource)]
+    for source in models:
+        source.predictor  # noqa: B018 (they share tables)
+    in_threads(lambda source: source.supervised, models, threads)
 
 
 def full_matrices(
