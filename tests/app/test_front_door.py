@@ -18,7 +18,10 @@ from metricmix.app.cli import main
 from metricmix.app.page.fit_page import run_page
 from metricmix.app.pipeline import open_run
 
-pytestmark = pytest.mark.filterwarnings("ignore:(met|cites|edges). 1 edge dropped:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(met|cites|edges). 1 edge dropped:UserWarning",
+    "ignore:.*no edges given for new items:UserWarning",
+)
 N = 48
 
 

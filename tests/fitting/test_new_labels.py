@@ -41,14 +41,17 @@ def countries() -> tuple[mm.FitResult, pd.DataFrame, dict[str, pd.DataFrame]]:
 def test_relations_that_are_not_given_lower_the_confidence(countries) -> None:
     """Four of the six inputs are known, but the weight lies on the other two."""
     fitted, rows, edges = countries
-    with_edges, without = fitted.predict(rows, edges=edges), fitted.predict(rows)
+    with_edges = fitted.predict(rows, edges=edges)
+    with pytest.warns(UserWarning, match="borders: no edges given .*; languages: no edges given"):
+        without = fitted.predict(rows)
     assert (with_edges["confidence"] > 0.8).all()
     assert (without["confidence"] < 0.5).all()
     told = "; ".join(without.attrs["remarks"])
     for name in ("borders", "languages"):
         assert f"{name}: no edges given for new items, counted as unknown (pass edges=)" in told
     assert "and 5 more items: lower confidence" in told
-    some = fitted.predict(rows, edges={"languages": edges["languages"]}).attrs["remarks"]
+    with pytest.warns(UserWarning, match="no edges given"):
+        some = fitted.predict(rows, edges={"languages": edges["languages"]}).attrs["remarks"]
     assert [line.split(":")[0] for line in some if "no edges given" in line] == ["borders"]
     assert not [line for line in with_edges.attrs["remarks"] if "no edges given" in line]
 
@@ -62,7 +65,8 @@ def test_a_missing_relation_lowers_the_confidence_where_most_data_is_known() -> 
     edges = {"cites": cites[~of_new]}
     fitted = mm.fit(papers.drop(new.index), label="topic", edges=edges, evaluate=False)
     linked = fitted.predict(new, edges=cites[of_new])
-    without = fitted.predict(new)
+    with pytest.warns(UserWarning, match="no edges given"):
+        without = fitted.predict(new)
     same = (linked["label"] == without["label"]) & new.index.isin(cites[of_new].to_numpy().ravel())
     assert same.sum() > 50
     assert without["confidence"][same].mean() < linked["confidence"][same].mean() - 0.03
@@ -83,6 +87,7 @@ def test_shares_count_by_weight() -> None:
     assert known_shares(found.sources, 0 * weights) == pytest.approx(shares.mean(axis=0))
 
 
+@pytest.mark.filterwarnings("ignore:.*no edges given")
 def test_models_are_fitted_once_for_all_queries(countries, monkeypatch) -> None:
     fitted, rows, edges = countries
     expected, again = fitted.predict(rows), fitted.predict(rows, edges=edges)

@@ -232,7 +232,8 @@ class FitResult:
         Warns
         -----
         UserWarning
-            If edges are dropped: an id is unknown, or no end is a new item.
+            If edges are dropped, since an id is unknown or no end is a new item; or if none are
+            given for a graph of the fit: confidence is lower then.
         """
         import pandas as pd
 
@@ -254,9 +255,10 @@ class FitResult:
             frame["label"] = self.as_given(frame["label"].tolist())
         remarks = remarks_on_new(model, inputs, data, reports)
         frame.attrs["remarks"] = tuple(map(in_python, remarks))
-        dropped = [report.dropped for report in reports if report.dropped]
-        if dropped:
-            warn_caller("; ".join(dropped), UserWarning)
+        missing = [in_python(report.isolated) for report in reports if not report.given]
+        lost = [*filter(None, [report.dropped for report in reports]), *missing]
+        if lost:
+            warn_caller("; ".join(lost), UserWarning)
         return frame
 
     def page(self, path: str | os.PathLike[str]) -> Path:

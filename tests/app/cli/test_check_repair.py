@@ -309,13 +309,15 @@ def test_check_counts_what_is_missing(tmp_path: Path, bad: Path) -> None:
     write_matrix(tmp_path / "holes.csv", d)
     result = call("check", tmp_path / "holes.csv")
     assert result.exit_code == 1
-    assert "unknown pairs: 2 of 190; the known ones are consistent with a metric" in result.output
+    verdict = "20 items, incomplete; the known entries are consistent with a metric"
+    assert f"{verdict}\n  unknown pairs: 2 of 190\n" in result.output
+    assert "NOT a metric" not in result.output
     assert json.loads(call("check", tmp_path / "holes.csv", "--json").output)["missing"] == 2
     d[7] *= 3
     d[:, 7] *= 3
     write_matrix(tmp_path / "holes.csv", d)
     result = call("check", tmp_path / "holes.csv")
-    assert "unknown pairs: 2 of 190\n" in result.output
+    assert "NOT a metric\n  unknown pairs: 2 of 190\n" in result.output
     assert "1 item is in all of the" in result.output
 
 

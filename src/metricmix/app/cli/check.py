@@ -77,7 +77,7 @@ def check(
     FILE is npy, npz, csv, tsv (with or without names), a PHYLIP or NEXUS distance file, or a Newick
     tree, whose path distances are a metric unless branches are negative.
 
-    Exit code 0: a metric; 1: not a metric; 2: FILE could not be read; 130: interrupted.
+    Exit code 0: a metric; 1: not a metric, or incomplete; 2: FILE could not be read; 130: interrupted.
     """
     with interruptible("no result"):
         from metricmix.app.matrix_check import check_matrix
@@ -108,10 +108,11 @@ def print_check(checked: MatrixCheck, command: Callable[[float], str] | None = N
     if found.counts_ordered:
         pairs, kind = 2 * pairs, "ordered pairs"
     verdict = "a metric" if checked.is_metric else "NOT a metric"
+    if checked.n_missing and found.is_metric():
+        verdict = "incomplete; the known entries are consistent with a metric"
     click.echo(f"{checked.file}: {n} item{'s' * (n != 1)}, {verdict}")
     if checked.n_missing:
-        rest = "; the known ones are consistent with a metric" if found.is_metric() else ""
-        click.echo(f"  unknown pairs: {checked.n_missing:,} of {unknown_of:,}{rest}")
+        click.echo(f"  unknown pairs: {checked.n_missing:,} of {unknown_of:,}")
     if checked.n_one_sided:
         click.echo(f"  pairs known in one direction only, used for both: {checked.n_one_sided:,}")
     if found.worst_negative is not None and found.negativity > limit:

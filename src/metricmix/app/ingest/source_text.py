@@ -134,7 +134,12 @@ def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:
         words.pop()
     what, file = ":".join(words).strip(), ":".join(words[:-1]).strip()
     is_file = KINDS.said(kind).facts["needs"] != ("columns",)
-    if len(words) > 1 and is_file and not Path(what).exists() and Path(file).exists():
+    key, equals, _ = words[-1].partition("=")
+    if is_file:
+        mistaken = not Path(what).exists() and Path(file).exists()
+    else:  # a column may have a colon in its name
+        mistaken = bool(equals and difflib.get_close_matches(key, options_of(kind)))
+    if len(words) > 1 and mistaken:
         raise InputError(
             f"no option {words[-1]!r}",
             argument=file,
