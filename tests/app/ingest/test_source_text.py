@@ -92,3 +92,9 @@ def test_an_option_that_is_none(tmp_path) -> None:
     odd = tmp_path / "my friends=2024.csv"
     odd.write_text("a,b")
     assert parse_edges(f"{odd}:similarity").file == str(odd)
+
+
+def test_a_mistaken_option_is_no_column() -> None:
+    with pytest.raises(InputError, match="tempo: no option 'kk=3'; there are k, metric"):
+        parse_source("x=knn:tempo:kk=3")
+    assert parse_source("x=knn:a:b=c").columns == ("a:b=c",)

@@ -77,7 +77,8 @@ def check(
     FILE is npy, npz, csv, tsv (with or without names), a PHYLIP or NEXUS distance file, or a Newick
     tree, whose path distances are a metric unless branches are negative.
 
-    Exit code 0: a metric; 1: not a metric, or incomplete; 2: FILE could not be read; 130: interrupted.
+    Exit code 0: a metric; 1: not a metric, or incomplete; 2: FILE could not be read;
+    130: interrupted.
     """
     with interruptible("no result"):
         from metricmix.app.matrix_check import check_matrix
