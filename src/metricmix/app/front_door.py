@@ -92,7 +92,8 @@ def fit(
     >>> result = mm.fit(towns, label="land", edges={"roads": roads}, evaluate=False)
     >>> result.predictions.loc[["Go", "Ha"], "label"].tolist()
     ['coast', 'hill']
-    >>> result.predict(pd.DataFrame({"town": ["Il"], "height": [680]})).label.tolist()
+    >>> new = pd.DataFrame({"town": ["Il"], "height": [680]})
+    >>> result.predict(new, edges={"roads": [("Il", "Ek")]}).label.tolist()
     ['hill']
     """
     known = {field.name for field in fields(FitRequest)} - {"sources", "defaults", "target", "seed"}
