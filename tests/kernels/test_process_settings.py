@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import warnings
 from contextlib import ExitStack
@@ -96,6 +98,41 @@ def test_a_change_that_fails_counts_for_nothing() -> None:
     with blas_threads(1):
         assert threads_of_blas() == {1}
     assert threads_of_blas() == before
+
+
+OTHER_THREAD_LEAVES_LAST = """
+import threading
+import numpy
+from threadpoolctl import threadpool_info
+from metricmix.kernels.process_settings import blas_threads
+
+def threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+def first():
+    with blas_threads(1):
+        entered.set()
+        joined.wait()
+    left.set()
+    end.wait()  # alive when the other one leaves
+
+before = threads()
+entered, joined, left, end = (threading.Event() for _ in range(4))
+thread = threading.Thread(target=first, daemon=True)
+thread.start()
+entered.wait()
+with blas_threads(1):
+    joined.set()
+    left.wait()
+    assert threads() == {1}
+assert threads() == before == {2}, (threads(), before)
+end.set()
+"""
+
+
+def test_another_thread_than_the_one_that_set_a_limit_may_lift_it() -> None:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", OTHER_THREAD_LEAVES_LAST], env=environment, check=True)
 
 
 def test_own_warnings_are_silenced_by_category() -> None:

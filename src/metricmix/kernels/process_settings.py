@@ -63,6 +63,7 @@ def blas_threads(limit: int) -> Iterator[None]:
             _limited[1] = limit
         if users == 0 or libraries is not _limited[0]:  # one was loaded since
             changes.enter_context(libraries.limit(limits=_limited[1], user_api="blas"))
+            changes.callback(release, libraries)
             _limited[0] = libraries
 
     with _blas.changed(change):
@@ -81,6 +82,16 @@ def small_products(size: int) -> Iterator[None]:
     else:
         with blas_threads(1):
             yield
+
+
+def release(libraries: Any) -> None:
+    """Let any thread set limits: those of OpenBLAS belong to the thread that set the first one.
+
+    The last thread to leave, which restores the limits, may be another one.
+    """
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 @lru_cache(maxsize=1)
