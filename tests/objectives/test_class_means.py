@@ -55,6 +55,47 @@ def test_value_is_the_definition(kind, seed, weighted):
     assert value_of(objective, d) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_value_with_examples_is_the_definition(kind, weighted):
+    y = LABELS[kind]
+    d = random_distances(3, 2 * len(y))
+    weights = np.random.default_rng(3).exponential(size=len(y)) if weighted else None
+    objective = mm.objectives.ClassMeans(y, item_weights=weights, examples=True)
+    expected, _ = class_means_loss(d, coded(y), weights, shift=len(y))
+    assert value_of(objective, d) == pytest.approx(expected, rel=1e-12)
+
+
+def test_slope_and_curvature_with_examples_against_central_differences():
+    y = [0, 1, 1, 1, 0, 0, 0, 2, 2]
+    weights = np.random.default_rng(4).uniform(0.1, 2.0, len(y))
+    for size in (None, 4):
+        objective = mm.objectives.ClassMeans(
+            y, item_weights=weights, block_size=size, examples=True
+        )
+        n = 2 * len(y)
+        terms = np.arange(objective.n_terms(n))
+        i, _ = objective.pairs(terms, n)
+        rng = np.random.default_rng(5)
+        d, p = rng.uniform(0.5, 2.5, i.shape), rng.uniform(0.1, 1.0, len(terms))
+        along = rng.normal(size=(3, *i.shape))
+        _, slope = objective.evaluate(terms, d, n)
+        for one in along:
+            (ahead, _), (behind, _) = (
+                objective.evaluate(terms, d + s * one, n) for s in (1e-6, -1e-6)
+            )
+            expected = (ahead - behind) / 2e-6
+            assert (slope * one).sum(axis=1) == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        found = objective.curvature(terms, d, along, p, n)
+        for r in range(3):
+            ahead, behind = (
+                objective.evaluate(terms, d + s * along[r], n)[1] for s in (1e-5, -1e-5)
+            )
+            bend = (ahead - behind) / 2e-5 * p[:, None]
+            expected = (along * bend).sum(axis=(1, 2))
+            assert found[:, r] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
 def test_by_hand():
     # Each item: the other of its class at 1, with nothing within it; the other class at 3 - 1/4.
     y = [0, 0, 1, 1]

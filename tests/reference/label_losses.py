@@ -9,12 +9,16 @@ def weighted_mean(values, weights):
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
-def class_score(d, x, members, weights):
-    """Mean distance from x to the members, minus half of the mean over their ordered pairs."""
-    to_class = weighted_mean([d[x][i] for i in members], [weights[i] for i in members])
+def class_score(d, x, members, weights, shift=0):
+    """Mean distance from x to the members, minus half of the mean over their ordered pairs.
+
+    Member i is point i + `shift`.
+    """
+    to_class = weighted_mean([d[x][i + shift] for i in members], [weights[i] for i in members])
     pairs = [(i, j) for i in members for j in members]
     within = weighted_mean(
-        [0.0 if i == j else d[i][j] for i, j in pairs], [weights[i] * weights[j] for i, j in pairs]
+        [0.0 if i == j else d[i + shift][j + shift] for i, j in pairs],
+        [weights[i] * weights[j] for i, j in pairs],
     )
     return to_class - within / 2
 
@@ -27,8 +31,11 @@ def labelled_items(y, weights):
     return [i for i in range(len(y)) if y[i] != -1 and weights[i] > 0]
 
 
-def class_means_loss(d, y, weights=None):
-    """Weighted mean of the leave-one-out cross-entropy, and the weight of the items that count."""
+def class_means_loss(d, y, weights=None, shift=0):
+    """Weighted mean of the leave-one-out cross-entropy, and the weight of the items that count.
+
+    Classes are made of the points i + `shift`.
+    """
     weights = [1.0] * len(y) if weights is None else weights
     items = labelled_items(y, weights)
     classes = sorted({int(y[i]) for i in items})
@@ -38,7 +45,7 @@ def class_means_loss(d, y, weights=None):
         if not own:
             continue
         score = {
-            c: class_score(d, x, own if c == y[x] else members_of(y, c, weights), weights)
+            c: class_score(d, x, own if c == y[x] else members_of(y, c, weights), weights, shift)
             for c in classes
         }
         losses.append(-math.log(math.exp(-score[y[x]]) / sum(math.exp(-s) for s in score.values())))

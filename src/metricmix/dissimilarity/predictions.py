@@ -12,6 +12,7 @@ Both are pseudo-metrics.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "ProbabilitySource",
     "check_distributions",
     "check_predictions",
+    "corner_distances",
     "hellinger",
     "is_useful",
     "moved_in",
@@ -54,6 +56,20 @@ def hellinger(p: Floats, q: Floats) -> Floats:
     """
     difference = np.sqrt(p) - np.sqrt(q)
     return np.asarray(np.sqrt((difference * difference).sum(axis=-1) / 2.0))
+
+
+def corner_distances(p: Floats) -> Floats:
+    r"""Return the Hellinger distances from distributions to certainty of each class, (m, C).
+
+    .. math:: \sqrt{1 - \sqrt{p_c}}
+
+    The nearest corner is that of the likeliest class.
+
+    >>> corner_distances(np.array([[1.0, 0.0], [0.25, 0.75]])).round(3)
+    array([[0.   , 1.   ],
+           [0.707, 0.366]])
+    """
+    return np.asarray(np.sqrt(np.maximum(1.0 - np.sqrt(p), 0.0)))
 
 
 @states(SourceFacts("pseudo-metric", row_cost="O(n)"))
@@ -128,6 +144,16 @@ def is_useful(values: Floats, known: Known, weights: Floats | None) -> bool:
     return bool(smaller and np.isfinite(values).all())
 
 
+ROUNDING = 1e-9
+"""Differences of probabilities that say nothing: scaled, they would count like any others."""
+
+
+def without_rounding(p: Floats) -> Floats:
+    """Return distributions, equal ones if they differ by rounding only."""
+    rounded = bool((np.ptp(p, axis=0) <= ROUNDING).all())
+    return np.repeat(p[:1], len(p), axis=0) if rounded else p
+
+
 # -- sources ---------------------------------------------------------------------------------------
 
 
@@ -147,12 +173,21 @@ class PredictedSource(Source):
         Whether numbers are predicted.
     """
 
+    in_class_order = False
+    """Whether columns are known to be the classes of the labels, in their order."""
+
     def __init__(self, values: Floats, name: str | None) -> None:
         self.name, self.n, self.is_numeric = name, len(values), values.ndim == 1
         self.facts = facts("prediction_differences" if self.is_numeric else "hellinger")
         self.values = values if self.is_numeric else np.maximum(values, 0.0)
         if not self.is_numeric:
             self._distances = FeatureRows(np.sqrt(self.values / 2.0), "euclidean", {})
+
+    @cached_property
+    def to_corners(self) -> Floats | None:  # type: ignore[override]
+        """How far each item is from certainty of each class, (n, C); None for numbers."""
+        known = self.in_class_order and not self.is_numeric
+        return corner_distances(self.values) if known else None
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""
@@ -194,7 +229,9 @@ class PredictedSource(Source):
 
     def extended(self, values: Floats) -> PredictedSource:
         """Return the source with more items, of given values."""
-        return PredictedSource(np.concatenate([self.values, values]), self.name)
+        longer = PredictedSource(np.concatenate([self.values, values]), self.name)
+        longer.in_class_order = self.in_class_order
+        return longer
 
 
 @stored("ProbabilitySource")

@@ -57,6 +57,9 @@ class Source(ABC):
         Whether it is computed from labels (:mod:`metricmix.dissimilarity.supervised`).
     made_from : ItemData or None
         The table and links it was computed from, if stated; dropped when pickled.
+    to_corners : (n, C) array or None
+        Of class probabilities: how far each item is from certainty of each class
+        (:mod:`metricmix.dissimilarity.examples`).
     """
 
     n: int
@@ -66,6 +69,7 @@ class Source(ABC):
     facts: SourceFacts | None = None
     supervised: bool = False
     made_from: ItemData | None = None
+    to_corners: Floats | None = None
 
     @abstractmethod
     def rows(self, indices: Indices) -> AnyArray:
@@ -247,6 +251,8 @@ class Subset(Source):
         self.n = len(items)
         self.name, self.facts = source.name, source.facts
         self.supervised = source.supervised
+        if source.to_corners is not None:
+            self.to_corners = source.to_corners[items]
 
     def relabel(
         self, known: Known, *, weights: Floats | None = None, keep_choice: bool = False

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CrossDissimilarities", "DissimilarityStack"]
 
+BLOCK_PAIRS = 4
+"""Pairs of items per pair asked for up to which computed sources are evaluated between all items: a
+product of matrices takes less time than single pairs."""
+
 
 class DissimilarityStack(StackValues):
     r"""R dissimilarity matrices :math:`M_1 \dots M_R` over the same n items; immutable.
@@ -353,9 +357,22 @@ class DissimilarityStack(StackValues):
         if not self.directed:  # computed rows and columns differ by rounding
             block = np.minimum(block, block.swapaxes(1, 2))
         facts = [None if fact is None else replace(fact, new_items=False) for fact in self.facts]
-        return DissimilarityStack.from_block(
+        part = DissimilarityStack.from_block(
             block, self.names, self.directed, scaling=self.scales, facts=facts
         )
+        for source, whole in zip(part.sources, self.between_any.sources, strict=True):
+            if whole.to_corners is not None:
+                source.to_corners = whole.to_corners[items]
+        return part
+
+    def values_of_pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return raw values at pairs, (R, E): as blocks where the pairs are many of few items."""
+        items, place = np.unique(np.concatenate([i, j]), return_inverse=True)
+        if self.block is not None or len(items) ** 2 > BLOCK_PAIRS * len(i):
+            return self.raw_pairs(i, j)
+        block = self.part(items).block
+        assert block is not None
+        return np.asarray(block[:, place[: len(i)], place[len(i) :]])
 
     def among(self, items: Indices) -> Self:
         """Return the stack of some items, at the same scales: matrices are sliced."""

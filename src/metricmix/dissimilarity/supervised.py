@@ -40,6 +40,7 @@ from metricmix.dissimilarity.predictions import (
     is_useful,
     prepared,
     unknown_values,
+    without_rounding,
 )
 from metricmix.dissimilarity.predictors import FEWER_FOLDS, FittedModel, Predictor
 from metricmix.exceptions import InputError
@@ -79,6 +80,7 @@ class SupervisedSource(PredictedSource):
     """
 
     supervised = True
+    in_class_order = True
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class SupervisedSource(PredictedSource):
             self.choice = found.choice
             self.is_constant = not is_useful(found.values, training, weights)
             values = values if self.is_constant else found.values
+            values = values if known.is_numeric else without_rounding(values)
         super().__init__(values, name)
 
     @classmethod

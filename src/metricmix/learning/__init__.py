@@ -4,6 +4,7 @@
 :mod:`.learned`        what learning takes and leaves: settings; mixture, metric, rule
 :mod:`.task`           what is predicted: classes, or numbers
 :mod:`.learn`          weights from labels, on edge lengths or through paths
+:mod:`.examples`       classes as supervised sources know them, in a metric that needs no paths
 :mod:`.rules`          from distances to labels or numbers; one file each
 :mod:`.candidates`     what selection chooses from
 :mod:`.selection`      weights, ridge, rule and sources, on held-out labels; then learning

@@ -226,10 +226,11 @@ def resampled_part(learned: Learned) -> tuple[DissimilarityStack, Known, Options
     if isinstance(mixture, LocalMixture):
         options = options.replace(local=mixture.memberships[items])
     part, whole = stack.part(items), stack.between_any
-    assert part.block is not None
-    sources: list[Any] = list(part.block)
+    sources = list(part.sources)
     for r, source in enumerate(whole.sources):
         if source.supervised and whole.can_relabel:
             sources[r] = source.part(items, REFIT_FOLDS)
-    labelled = DissimilarityStack(sources, stack.names, stack.directed, scaling=stack.scales)
+    labelled = DissimilarityStack.of_sources(
+        sources, stack.names, stack.directed, scaling=stack.scales, facts=part.facts
+    )
     return labelled, known.take(items), options

@@ -228,6 +228,9 @@ LABELS_BY_SOURCE = 500
 class ClassScores:
     """The scores of the rule "class-mean", by source: distances to the means of the classes.
 
+    Where classes are made of examples, a supervised source counts how far the item is from
+    certainty of the class (:mod:`metricmix.dissimilarity.examples`).
+
     Attributes
     ----------
     classes : list of C labels
@@ -273,7 +276,12 @@ def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
     """Return the scores by source of the item whose paths to all labelled items are given."""
     rule = paths.rule
     codes, names = rule.y, rule.lengths.stack.names
-    parts = paths.parts.T
+    examples = rule.examples
+    if examples is None:
+        parts = paths.parts.T
+    else:
+        start = paths.paths[0].nodes[0]
+        parts = examples.parts_from(start, paths.row, rule.labelled, codes).T
     columns = [*names, unused_name("link", names)]
     if len(codes) > LABELS_BY_SOURCE:
         means = class_mean_scores(parts, codes, rule.n_classes).T
@@ -283,7 +291,7 @@ def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
         _WITHIN[rule] = within_by_source(rule)
     within = _WITHIN[rule]
     means = class_mean_scores(parts, codes, rule.n_classes, within.T).T
-    if isinstance(rule.rule, ClassMean) and rule.rule.shifts_classes:
+    if examples is None and isinstance(rule.rule, ClassMean) and rule.rule.shifts_classes:
         columns.append(unused_name("offset", names))
         means = np.column_stack([means, within.sum(axis=1) - rule.distances[1]])
     return ClassScores(classes, columns, means)
@@ -296,6 +304,11 @@ def within_by_source(rule: FittedRule) -> Floats:
     share = 1.0 / (2.0 * np.square(sizes[codes], dtype=np.float64))
     same = codes[:, None] == codes
     halves = np.zeros((rule.n_classes, lengths.stack.n_sources + 1))
+    if (examples := rule.examples) is not None:
+        i, j = np.nonzero(same)
+        parts = examples.parts_between(rule.labelled[i], rule.labelled[j])
+        np.add.at(halves, codes[i], share[i][:, None] * parts)
+        return halves
     if lengths.block is None:
         i, j = np.nonzero(same)
         known, values = rule.distances[0], lengths.edge_values

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.examples import corners_of, with_examples
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import (
@@ -34,15 +35,14 @@ from metricmix.exceptions import (
 from metricmix.kernels.process_settings import blas_threads
 from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.network_fit import fit_network
-from metricmix.learning.rules import ClassMean, FittedRule
-from metricmix.learning.rules.rule import softmax
+from metricmix.learning.rules.rule import check_reached, distances_to, softmax
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import RegionWeights
 from metricmix.objectives import ClassMeans, make_objective
 from metricmix.objectives.base import Objective
-from metricmix.objectives.class_scores import held_out_scores
+from metricmix.objectives.class_scores import class_mean_scores, half_means, held_out_scores
 from metricmix.objectives.regression import TargetObjective
 from metricmix.paths.geodesic import geodesic_stack
 from metricmix.paths.trees import distances_from
@@ -99,11 +99,18 @@ def learn(
     -------
     Learned
     """
-    objective = objective_of(options, known, item_weights)
     if refit:
         options = options.replace(verbose=False)
-    on_edges, near = along_nearest(stack, task, objective, options)
-    result, share = solve_as_used(objective, on_edges, task, options, refit=refit, **solver)
+    on_edges, near, share = stack, None, 0.0
+    examples = examples_of(stack, known, options)
+    if examples is not None and known is not None:
+        weights = None if item_weights is None else item_weights[known.items]
+        objective = objective_of(options, known.take(known.items), weights, examples=True)
+        result = solve(objective, examples, task, options, refit=refit, **solver)
+    else:
+        objective = objective_of(options, known, item_weights)
+        on_edges, near = along_nearest(stack, task, objective, options)
+        result, share = solve_as_used(objective, on_edges, task, options, refit=refit, **solver)
     return Learned(
         stack=on_edges,
         whole=stack,
@@ -117,8 +124,27 @@ def learn(
     )
 
 
+def examples_of(
+    stack: DissimilarityStack, known: Known | None, options: Options
+) -> DissimilarityStack | None:
+    """Return labelled items and their examples, if class means are learned on these.
+
+    Where supervised sources predict the classes, and no path is needed whatever the weights: they
+    are >= 0, all sources are metrics, and all pairs edges.
+    """
+    if known is None or known.is_numeric or options.objective != "class-means":
+        return None
+    linear = options.network is None and not options.is_local and options.neighbours is None
+    direct = linear and options.constraint in ("nonnegative", "simplex")
+    direct = direct and options.projection is not True and stack.edges is None
+    metrics = all(fact is not None and fact.triangle_inequality for fact in stack.facts)
+    if not (direct and metrics and corners_of(stack, known.n_classes)):
+        return None
+    return with_examples(stack, known)
+
+
 def objective_of(
-    options: Options, known: Known | None, item_weights: Floats | None = None
+    options: Options, known: Known | None, item_weights: Floats | None = None, **more: Any
 ) -> Objective | None:
     """Return what to minimise, for what is known of all items of a stack; None for nothing."""
     if known is None:
@@ -131,6 +157,7 @@ def objective_of(
         rho=options.rho,
         item_weights=item_weights,
         stochastic=stochastic,
+        **more,
     )
 
 
@@ -393,11 +420,12 @@ def memberships(
             argument="local",
             remedy="pass memberships, an (n, C) array",
         )
-    rule, n_classes = ClassMean(), int(codes.max()) + 1
-    fit = FittedRule(rule, lengths, Known(codes, n_classes), options.n_jobs)
-    d = fit.distances[0]
-    scores = rule.scores(fit, d)
-    scores[fit.labelled] = held_out_scores(d[fit.labelled], fit.y, n_classes)
+    known = Known(codes, int(codes.max()) + 1)
+    labelled, about = known.items, (known.y, known.n_classes)
+    d = distances_to(lengths, labelled, options.n_jobs)
+    check_reached(d)
+    scores = class_mean_scores(d, *about, half_means(d[labelled], *about))
+    scores[labelled] = held_out_scores(d[labelled], *about)
     names = task.class_names
-    complete = n_classes == len(names)  # a fold may lack a class
+    complete = known.n_classes == len(names)  # a fold may lack a class
     return softmax(-scores), names if complete else None

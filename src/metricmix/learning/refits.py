@@ -25,6 +25,7 @@ from metricmix.exceptions import (
 )
 from metricmix.kernels.blocks import map_tasks
 from metricmix.kernels.process_settings import small_products
+from metricmix.learning.examples import Examples
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned, Options
 from metricmix.learning.rules import FittedRule, Rule, Spreading
@@ -142,6 +143,7 @@ class FoldMetric:
     def __init__(self, lengths: EdgeLengths, items: Indices, n_jobs: int | None = None) -> None:
         self.lengths, self.items, self.n_jobs = lengths, items, n_jobs
         self.neighbours: dict[int, tuple[Floats, Indices]] = {}
+        self.examples: dict[int, tuple[Examples | None, Floats]] = {}
 
     @property
     def distances(self) -> Floats:
@@ -158,6 +160,23 @@ class FoldMetric:
             return between, whole.mean(axis=0, dtype=np.float64)[items]
         rows = distances_from(self.lengths, items, n_jobs=self.n_jobs)
         return rows[:, items], rows.mean(axis=1)
+
+    def to_examples(self, test: Indices, known: Known) -> tuple[Floats, Floats] | None:
+        """Return the distances to the examples of the known items, from held-out ones and between.
+
+        None where the metric has no examples.
+        """
+        C, train = known.n_classes, known.items
+        if C not in self.examples:
+            found = Examples.of(self.lengths, C)
+            mixed = np.empty(0) if found is None else found.mixed(self.items, self.items)
+            self.examples[C] = found, mixed
+        found, mixed = self.examples[C]
+        if found is None:
+            return None
+        to_classes = found.to_classes[self.items[test]][:, known.y]
+        d = found.linked(mixed[test[:, None], train] + to_classes)
+        return d, found.linked(mixed[train[:, None], train])
 
     def answers(self, rule: Rule, test: Indices, known: Known) -> Floats:
         """Return the answers for held-out items by a rule: probabilities (M, C) or numbers (M,).
@@ -182,7 +201,10 @@ class FoldMetric:
             k = rule.n_neighbors
             fit.distances = self.neighbours[k] = self.neighbours.get(k) or fit.distances
             return np.asarray(fit.of_items[self.items[test]])
-        train = known.items
+        train, of_examples = known.items, rule.of_examples()
+        if of_examples is not None and (found := self.to_examples(test, known)) is not None:
+            d, between = found
+            return of_examples.from_distances(d, known.y, between, known.n_classes, d.mean(axis=0))
         d, within = (self.distances[rows[:, None], train] for rows in (test, train))
         reached = np.isfinite(d).any(axis=1)
         answers = no_answers(known, len(test))

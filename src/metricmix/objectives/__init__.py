@@ -55,6 +55,7 @@ def make_objective(
     rho: float | None = None,
     item_weights: ArrayLike | None = None,
     stochastic: bool = False,
+    **options: Any,
 ) -> Objective | None:
     """Return what to minimise, for what is known of the items.
 
@@ -70,6 +71,8 @@ def make_objective(
         For named objectives; an objective of your own weights items itself.
     stochastic : bool
         Whether a solver will draw terms, so that those of a named objective should be small.
+    **options
+        Of a named objective.
 
     Examples
     --------
@@ -83,7 +86,7 @@ def make_objective(
         rho = kind.default_rho(known) if rho is None else rho
         known = kind.learned_from(known)
         settings = kind.settings_for(known, stochastic)
-        made: Objective = kind(known.values, rho, item_weights=item_weights, **settings)
+        made: Objective = kind(known.values, rho, item_weights=item_weights, **settings, **options)
         return made
     if chosen is None or isinstance(chosen, Objective):
         return chosen

@@ -67,6 +67,10 @@ class ClassMeans(LabelObjective):
     item_weights : array of n numbers >= 0, optional
         All means become weighted ones, those over a class and that over K. Weight 0 is the same as
         no label; an item that outweighs the rest of its class by 10⁵ counts as alone.
+    examples : bool
+        Whether there are 2 n points, n + i being the example of item i
+        (:mod:`metricmix.dissimilarity.examples`). Classes are then made of examples: i and j are
+        examples above, and x is an item.
 
     Notes
     -----
@@ -97,8 +101,10 @@ class ClassMeans(LabelObjective):
         *,
         block_size: int | None = None,
         item_weights: ArrayLike | None = None,
+        examples: bool = False,
     ) -> None:
         super().__init__(y, rho, item_weights=item_weights)
+        self.examples = examples
         if block_size is not None:
             block_size = check_integer(block_size, name="block_size", low=2)
         self.block_size = block_size
@@ -138,17 +144,28 @@ class ClassMeans(LabelObjective):
         many = LABELS_AT_ONCE // 2 if len(known.items) > LABELS_AT_ONCE else None
         return {"block_size": 20 if stochastic else many}
 
+    def check(self, n: int) -> None:
+        """Raise InputError unless something is said of each of the n items."""
+        super().check(n // 2 if self.examples else n)
+
     def n_terms(self, n: int) -> int:
         """Return the number of blocks: 1 without a block size."""
         return len(self._items)
 
     def pairs(self, terms: Indices, n: int) -> tuple[Indices, Indices]:
-        """Return all ordered pairs of each block, row by row; (i, i) fills short blocks up."""
+        """Return all ordered pairs of each block, row by row; (i, i) fills short blocks up.
+
+        With examples, first those from items to examples, then those of examples.
+        """
         items, there = self._items[terms], self._there[terms]
         i, j = np.broadcast_arrays(items[:, :, None], items[:, None, :])
         if not there.all():
             j = np.where(there[:, :, None] & there[:, None, :], j, i)
-        return i.reshape(len(terms), -1), j.reshape(len(terms), -1)
+        i, j = i.reshape(len(terms), -1), j.reshape(len(terms), -1)
+        if not self.examples:
+            return i, j
+        shift = len(self.y)
+        return np.concatenate([i, i + shift], axis=1), np.concatenate([j, j], axis=1) + shift
 
     def evaluate(self, terms: Indices, d: Floats, n: int) -> tuple[Floats, Floats]:
         """Return the cross-entropy of each block, and its derivatives by all its distances."""
@@ -168,13 +185,20 @@ class ClassMeans(LabelObjective):
         by_within = (e * by_rest_within[..., None] - 0.5 * by_other * one_by_total**2).sum(
             axis=1, keepdims=True
         )
-        by_to_own = by_own * r + v * (_own(e, by_within) - by_rest_within)
-        by_to_class = by_other * one_by_total + e * by_to_own[..., None]
-        by_from_own = -v * by_rest_within
-        slope = np.concatenate([by_to_class, ve], axis=2) @ np.concatenate(
-            [ve, e * by_from_own[..., None]], axis=2
-        ).transpose(0, 2, 1)
-        slope[:, diagonal, diagonal] = 0.0
+        by_to_class = by_other * one_by_total + e * (by_own * r)[..., None]
+        by_to_own = e * (v * (_own(e, by_within) - by_rest_within))[..., None]
+        by_from_own = e * (-v * by_rest_within)[..., None]
+        across = ve.transpose(0, 2, 1)
+        if self.examples:
+            slope = np.stack(
+                [by_to_class @ across, by_to_own @ across + ve @ by_from_own.transpose(0, 2, 1)],
+                axis=1,
+            )
+        else:
+            slope = np.concatenate([by_to_class + by_to_own, ve], axis=2) @ np.concatenate(
+                [ve, by_from_own], axis=2
+            ).transpose(0, 2, 1)
+        slope[..., diagonal, diagonal] = 0.0
         return value, slope.reshape(len(terms), -1)
 
     def curvature(self, terms: Indices, d: Floats, along: Floats, p: Floats, n: int) -> Floats:
@@ -198,10 +222,14 @@ class ClassMeans(LabelObjective):
         e, v, r = self._of_class[terms], self._v[terms], self._one_by_rest[terms]
         one_by_total = inverse_or_zero(self._totals[terms])[:, None]
         # Sums over classes: of the distances to it, from it, and within it.
-        to_class, from_own = sums_over_classes(d, self._classes[terms], v, self.n_classes)
-        to_own = _own(e, to_class)
-        within = (v[..., None] * e * to_class).sum(axis=-2, keepdims=True)
-        rest_within = _own(e, within) - v * (to_own + from_own)
+        about = (self._classes[terms], v, self.n_classes)
+        half = d.shape[-1] // 2
+        to_class, from_own = sums_over_classes(d[..., :half] if self.examples else d, *about)
+        to_own, between = _own(e, to_class), to_class
+        if self.examples:
+            between, from_own = sums_over_classes(d[..., half:], *about)
+        within = (v[..., None] * e * between).sum(axis=-2, keepdims=True)
+        rest_within = _own(e, within) - v * (_own(e, between) + from_own)
         own_score = to_own * r - 0.5 * rest_within * r**2
         scores = to_class * one_by_total - 0.5 * within * one_by_total**2
         return np.where(e > 0, own_score[..., None], scores)

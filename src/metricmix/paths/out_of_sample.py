@@ -54,6 +54,8 @@ class NewItems:
         Threads.
     weights : (M, R) array, optional
         Weights of the raw sources at the new items, where the mixture is a local one.
+    rows : (M, n, R) array, optional
+        Their raw dissimilarities.
     """
 
     lengths: EdgeLengths
@@ -61,6 +63,7 @@ class NewItems:
     same: Indices
     n_jobs: int | None = None
     weights: Floats | None = None
+    rows: Any = None
 
     @classmethod
     def from_rows(
@@ -84,7 +87,7 @@ class NewItems:
                 np.einsum("mnr,mr->mn", rows, weights)
                 + np.einsum("mnr,rn->mn", rows, lengths.item_weights)
             )
-        return cls(lengths, np.ascontiguousarray(m), same, n_jobs, weights)
+        return cls(lengths, np.ascontiguousarray(m), same, n_jobs, weights, rows)
 
     def __len__(self) -> int:
         return len(self.m)
@@ -92,8 +95,9 @@ class NewItems:
     def select(self, chosen: Any) -> NewItems:
         """Return some of the new items, by a mask or by numbers."""
         weights = None if self.weights is None else self.weights[chosen]
-        m = np.ascontiguousarray(self.m[chosen])
-        return replace(self, m=m, same=self.same[chosen], weights=weights)
+        m, rows = np.ascontiguousarray(self.m[chosen]), self.rows
+        rows = None if rows is None else rows[chosen]
+        return replace(self, m=m, same=self.same[chosen], weights=weights, rows=rows)
 
     def edges(self) -> Floats:
         """Return the lengths of the edges to all items, (M, n)."""

@@ -26,9 +26,6 @@ __all__ = ["PairValues", "UnprojectedProblem"]
 
 STORED_UP_TO = 1 << 26
 """Values of the sources that are stored between evaluations: half a gigabyte."""
-BLOCK_PAIRS = 4
-"""Pairs of items per pair of terms up to which computed sources are evaluated between all items:
-a product of matrices takes less time than single pairs."""
 WEIGHTS_AT_MOST = 256
 """Weights up to which Hessians are computed."""
 
@@ -167,19 +164,10 @@ class UnprojectedProblem(Problem):
             keys, which = np.unique(i * self.n + j, return_inverse=True)
             i, j = np.divmod(keys, self.n)
         check_time()
-        sources = self.parametrisation.terms(self.raw_pairs(i, j), i, j)
+        raw = self.stack.between_any.values_of_pairs(i, j)
+        sources = self.parametrisation.terms(raw, i, j)
         check_time()
         return PairValues(terms, sources, which.reshape(shape), np.flatnonzero(i == j))
-
-    def raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return raw sources at pairs, (R, E): as blocks where the pairs are many of few items."""
-        stack = self.stack.between_any
-        items, place = np.unique(np.concatenate([i, j]), return_inverse=True)
-        if stack.block is not None or len(items) ** 2 > BLOCK_PAIRS * len(i):
-            return stack.raw_pairs(i, j)
-        block = stack.part(items).block
-        assert block is not None
-        return np.asarray(block[:, place[: len(i)], place[len(i) :]])
 
     @cached_property
     def stored_sources(self) -> list[PairValues] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,8 +36,10 @@ class ClassMean(Rule):
               h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j) + b_c, \qquad
               p_c \propto \pi_c\, e^{-s_c}
 
-    The distances of all items to the L labelled ones are kept, n L numbers: over sparse edges in
-    single precision beyond 2²⁶ of them, to about six digits.
+    The items i and j of a class c are labelled ones. Where supervised sources say where the classes
+    are, they are examples of it (:mod:`metricmix.learning.examples`), and scores are not shifted:
+    :math:`b_c = 0`. The distances of all items to the L labelled ones are kept, n L numbers: over
+    sparse edges in single precision beyond 2²⁶ of them, to about six digits.
 
     Parameters
     ----------
@@ -85,6 +87,10 @@ class ClassMean(Rule):
 
         Over sparse edges in single precision where these are more than 2²⁶ numbers.
         """
+        if fit.examples is not None:
+            between = fit.examples.between(fit.labelled)
+            half = half_means(between, fit.y, fit.n_classes)
+            return fit.examples.from_items(fit.labelled, fit.y), half
         to_labelled = distances_to(fit.lengths, fit.labelled, fit.n_jobs)
         reach = to_labelled.mean(axis=0, dtype=np.float64)
         return to_labelled, self.halves(to_labelled[fit.labelled], fit.y, fit.n_classes, reach)
@@ -117,7 +123,15 @@ class ClassMean(Rule):
 
     def of_new(self, fit: FittedRule, new: NewItems) -> Floats:
         """Return the class probabilities of new items."""
-        return reweighted(self.predict(fit, new.distances(fit.distances[0])), fit.factors)
+        if fit.examples is None:
+            d = new.distances(fit.distances[0])
+        else:
+            d = fit.examples.from_new(new.rows, new.same, fit.labelled, fit.y)
+        return reweighted(self.predict(fit, d), fit.factors)
+
+    def of_examples(self) -> Rule | None:
+        """Return the rule without shifts."""
+        return replace(self, offsets=False, priors=None if self.priors == "labels" else self.priors)
 
     def from_distances(
         self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None

@@ -9,7 +9,7 @@ import numpy as np
 from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
 from metricmix.exceptions import InputError
 from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean, reweighted
-from metricmix.learning.rules.rule import CLASS_RULES, FittedRule
+from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule
 from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number
@@ -62,6 +62,10 @@ class Logistic(ClassMean):
         within = everyone[fit.labelled].astype(np.float64, copy=False)
         others = everyone[~fit.known.mask] if self.self_training else within[:0]
         return self.probabilities(d, fit.y, fit.n_classes, within, others)
+
+    def of_examples(self) -> Rule | None:
+        """Return None: the model is one of distances to items."""
+        return None
 
     def from_distances(
         self, d: Floats, y: AnyArray, within: Floats, n_classes: int, reach: Floats | None

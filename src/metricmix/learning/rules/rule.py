@@ -13,6 +13,7 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.logistic_path import softmax
 from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError
+from metricmix.learning.examples import Examples
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
@@ -58,13 +59,18 @@ class FittedRule:
         Their class numbers, or their targets with outliers clipped.
     n_classes : int
         0 for numbers.
+    examples : Examples or None
+        The labelled items as examples of their classes, where the rule takes distances to these.
     """
 
     def __init__(
         self, rule: Rule, lengths: EdgeLengths, known: Known, n_jobs: int | None = None
     ) -> None:
-        self.rule, self.lengths, self.known, self.n_jobs = rule, lengths, known, n_jobs
+        self.lengths, self.known, self.n_jobs = lengths, known, n_jobs
         self.labelled, self.y, self.n_classes = known.items, usable(known.y), known.n_classes
+        of_examples = rule.of_examples()
+        self.examples = None if of_examples is None else Examples.of(lengths, known.n_classes)
+        self.rule = rule if self.examples is None or of_examples is None else of_examples
 
     @cached_property
     def distances(self) -> tuple[Floats, Any]:
@@ -115,6 +121,13 @@ class Rule(ABC):
 
     def factors(self, fit: FittedRule) -> Floats | None:
         """Return the factors on class probabilities that account for priors, or None."""
+        return None
+
+    def of_examples(self) -> Rule | None:
+        """Return the rule for distances to examples of classes; None if it takes those to items.
+
+        See :mod:`metricmix.learning.examples`.
+        """
         return None
 
     def from_distances(
