@@ -1,11 +1,15 @@
 """Rows that are kept between calls."""
 
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
 
 from metricmix.dissimilarity import kept_rows
+from metricmix.dissimilarity.item_sources import SourceData
 from metricmix.dissimilarity.kept_rows import KeptRows
 
 TABLE = np.random.default_rng(0).normal(size=(9, 9))
@@ -24,6 +28,28 @@ def test_rows_of_some_of_the_last_items_are_not_computed_again() -> None:
         np.testing.assert_array_equal(found, TABLE[items] if items else TABLE[:0])
         found[:] = 0.0  # the caller may change what it gets
     assert calls == [[2, 5, 7], [1, 2]]
+
+
+def test_threads_that_ask_at_the_same_time_wait_for_the_first() -> None:
+    calls, together = [], Barrier(4)
+
+    def slowly(items: np.ndarray) -> np.ndarray:
+        calls.append(items)
+        time.sleep(0.05)
+        return TABLE[items]
+
+    kept, shared = KeptRows(slowly), SourceData(None, ())
+
+    def ask(_: int) -> object:
+        together.wait()
+        return shared.once("rows", lambda: slowly(np.arange(9))), kept(np.arange(9))
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(4)))
+    assert len(calls) == 2
+    for once, rows in found:
+        assert once is found[0][0]
+        np.testing.assert_array_equal(rows, TABLE)
 
 
 def test_many_rows_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,9 +98,13 @@ class SourceData:
     shared: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned when it was first asked for under this key."""
-        if key not in self.shared:
-            self.shared[key] = make()
+        """Return what `make` returned when it was first asked for under this key.
+
+        Threads that ask for it at the same time wait for the first.
+        """
+        with self.shared.setdefault(("lock", key), RLock()):
+            if key not in self.shared:
+                self.shared[key] = make()
         return self.shared[key]
 
     def encoding(self, columns: Sequence[Column]) -> Encoding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import RLock
 
 import numpy as np
 
@@ -37,15 +38,17 @@ class KeptRows:
     def __init__(self, compute: Callable[[Indices], Floats]) -> None:
         self.compute = compute
         self._kept: tuple[Indices, Floats] = np.empty(0, np.int64), np.empty((0, 0))
+        self._lock = RLock()
 
     def __call__(self, items: Indices) -> Floats:
-        """Return the rows of some items, as a new array."""
-        known, rows = self._kept
-        if rows.shape[1] == 0 or not np.isin(items, known).all():
-            known = np.unique(items)
-            rows = np.ascontiguousarray(self.compute(known))
-            if rows.size <= KEPT:
-                self._kept = known, rows
+        """Return the rows of some items, as a new array; threads wait for each other's."""
+        with self._lock:
+            known, rows = self._kept
+            if rows.shape[1] == 0 or not np.isin(items, known).all():
+                known = np.unique(items)
+                rows = np.ascontiguousarray(self.compute(known))
+                if rows.size <= KEPT:
+                    self._kept = known, rows
         return np.asarray(rows[np.searchsorted(known, items)])
 
     def __reduce__(self) -> tuple[type[KeptRows], tuple[Callable[[Indices], Floats]]]:

@@ -21,6 +21,7 @@ from metricmix.estimators.mixture_estimator import (
 from metricmix.estimators.stored_fit import CHANGED, FIT_PARTS, checked_transduction
 from metricmix.exceptions import InputError
 from metricmix.items.encoding import encode_data
+from metricmix.kernels.process_settings import small_products
 from metricmix.labels import class_numbers
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learned import Learned
@@ -82,7 +83,8 @@ class MixturePredictor(MixtureEstimator):
             opened = self._open(X, y, options)
             task, values = self._task.encode(y, type(self).__name__)
             known = known_items(opened, task, values)
-            self.adopt(opened, fit(opened.stack, task, known, options))
+            with small_products(len(known.items)):
+                self.adopt(opened, fit(opened.stack, task, known, options))
         return self
 
     def adopt(self, opened: Input, learned: Learned) -> None:
