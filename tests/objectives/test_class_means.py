@@ -59,10 +59,12 @@ def test_value_is_the_definition(kind, seed, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_value_with_examples_is_the_definition(kind, weighted):
     y = LABELS[kind]
-    d = random_distances(3, 2 * len(y))
+    n = len(y)
+    d = random_distances(3, 2 * n)
+    d[n:, n:] += d[n:, n:].T  # between examples
     weights = np.random.default_rng(3).exponential(size=len(y)) if weighted else None
     objective = mm.objectives.ClassMeans(y, item_weights=weights, examples=True)
-    expected, _ = class_means_loss(d, coded(y), weights, shift=len(y))
+    expected, _ = class_means_loss(d, coded(y), weights, shift=n)
     assert value_of(objective, d) == pytest.approx(expected, rel=1e-12)
 
 

@@ -84,6 +84,15 @@ class ExampleSource(Source):
         L = len(self.items)
         return self._with_labels(self.source.pairs(self.items[i % L], self.items[j % L]), i, j)
 
+    def pairs_among(self, items: Indices, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[items[i], items[j]]`` elementwise, from the block of the labelled items."""
+        L, ends = len(self.items), (items[i], items[j])
+        if self.corners is not None and (np.maximum(*ends) >= L).all():
+            return self._with_labels(np.empty(len(i)), *ends)
+        among, place = np.unique(items % L, return_inverse=True)
+        values = self.source.pairs_among(self.items[among], place[i], place[j])
+        return self._with_labels(values, *ends)
+
     def _with_labels(self, values: AnyArray, i: Indices, j: Indices) -> AnyArray:
         """Return values between items i % L and j % L as those between points i and j."""
         if self.corners is None:

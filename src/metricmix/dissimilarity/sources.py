@@ -103,6 +103,10 @@ class Source(ABC):
         parts = [self.rows(i[start : start + step])[:, j] for start in range(0, len(i), step)]
         return np.concatenate(parts) if parts else np.empty((0, len(j)))
 
+    def pairs_among(self, items: Indices, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[items[i], items[j]]`` elementwise, from the block of these items."""
+        return np.asarray(self.block(items, items)[i, j])
+
     @property
     def can_relabel(self) -> bool:
         """Whether :meth:`relabel` works."""

@@ -370,9 +370,8 @@ class DissimilarityStack(StackValues):
         items, place = np.unique(np.concatenate([i, j]), return_inverse=True)
         if self.block is not None or len(items) ** 2 > BLOCK_PAIRS * len(i):
             return self.raw_pairs(i, j)
-        block = self.part(items).block
-        assert block is not None
-        return np.asarray(block[:, place[: len(i)], place[len(i) :]])
+        first, second = place[: len(i)], place[len(i) :]
+        return np.stack([source.pairs_among(items, first, second) for source in self.sources])
 
     def among(self, items: Indices) -> Self:
         """Return the stack of some items, at the same scales: matrices are sliced."""

@@ -55,7 +55,7 @@ class Examples:
     @classmethod
     def of(cls, lengths: EdgeLengths, n_classes: int) -> Examples | None:
         """Return the examples of a metric; None where classes are made of the items themselves."""
-        if not (lengths.is_metric and n_classes):
+        if not (lengths.is_metric and n_classes) or lengths.directed:
             return None
         found, weights = corners_of(lengths.stack, n_classes), lengths.raw_weights
         corners = {r: far for r, far in found.items() if weights[r] > 0.0}
@@ -87,7 +87,7 @@ class Examples:
             m = np.ascontiguousarray(self.to_classes[:, y[some]].T)
             for weight, source in zip(self.others, self.lengths.stack.sources, strict=True):
                 if weight > 0.0:
-                    m += weight * np.asarray(source.columns(labelled[some]), dtype=np.float64)
+                    m += weight * np.asarray(source.rows(labelled[some]), dtype=np.float64)
             found[:, some] = self.linked(m).T
         return found
 

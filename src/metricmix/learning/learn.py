@@ -137,6 +137,7 @@ def examples_of(
     linear = options.network is None and not options.is_local and options.neighbours is None
     direct = linear and options.constraint in ("nonnegative", "simplex")
     direct = direct and options.projection is not True and stack.edges is None
+    direct = direct and not stack.directed
     metrics = all(fact is not None and fact.triangle_inequality for fact in stack.facts)
     if not (direct and metrics and corners_of(stack, known.n_classes)):
         return None

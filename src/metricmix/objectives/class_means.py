@@ -12,7 +12,7 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads
 from metricmix.objectives.base import OBJECTIVES, LabelObjective
 from metricmix.objectives.class_scores import inverse_or_zero
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClassMeans(LabelObjective):
     examples : bool
         Whether there are 2 n points, n + i being the example of item i
         (:mod:`metricmix.dissimilarity.examples`). Classes are then made of examples: i and j are
-        examples above, and x is an item.
+        examples above, and x is an item. Distances between these are symmetric.
 
     Notes
     -----
@@ -132,6 +132,11 @@ class ClassMeans(LabelObjective):
         of_block = counted.sum(axis=1)
         self._shares: Floats = counted * inverse_or_zero(of_block)[:, None]
         self._probabilities: Floats = of_block / of_block.sum()
+        if examples:
+            self._mates = class_mates(self._classes, self._there)
+            others = self._mates != np.arange(blocks.shape[1])[:, None]
+            rows = np.arange(len(blocks))[:, None, None]
+            self._mate_weights: Floats = np.where(others, self._v[rows, self._mates], 0.0)
 
     @classmethod
     def default_rho(cls, known: Known) -> float:
@@ -155,7 +160,8 @@ class ClassMeans(LabelObjective):
     def pairs(self, terms: Indices, n: int) -> tuple[Indices, Indices]:
         """Return all ordered pairs of each block, row by row; (i, i) fills short blocks up.
 
-        With examples, first those from items to examples, then those of examples.
+        With examples, first those from items to examples, then those between the examples of a
+        class.
         """
         items, there = self._items[terms], self._there[terms]
         i, j = np.broadcast_arrays(items[:, :, None], items[:, None, :])
@@ -164,8 +170,10 @@ class ClassMeans(LabelObjective):
         i, j = i.reshape(len(terms), -1), j.reshape(len(terms), -1)
         if not self.examples:
             return i, j
-        shift = len(self.y)
-        return np.concatenate([i, i + shift], axis=1), np.concatenate([j, j], axis=1) + shift
+        shift, mates = len(self.y), self._mates[terms]
+        own = np.broadcast_to(items[:, :, None], mates.shape).reshape(len(terms), -1)
+        mate = np.take_along_axis(items[:, None, :], mates, axis=2).reshape(len(terms), -1)
+        return np.concatenate([i, own + shift], axis=1), np.concatenate([j, mate], axis=1) + shift
 
     def evaluate(self, terms: Indices, d: Floats, n: int) -> tuple[Floats, Floats]:
         """Return the cross-entropy of each block, and its derivatives by all its distances."""
@@ -188,18 +196,18 @@ class ClassMeans(LabelObjective):
         by_to_class = by_other * one_by_total + e * (by_own * r)[..., None]
         by_to_own = e * (v * (_own(e, by_within) - by_rest_within))[..., None]
         by_from_own = e * (-v * by_rest_within)[..., None]
-        across = ve.transpose(0, 2, 1)
+        across = ve.transpose(0, 2, 1)  # to the items of each class
         if self.examples:
-            slope = np.stack(
-                [by_to_class @ across, by_to_own @ across + ve @ by_from_own.transpose(0, 2, 1)],
-                axis=1,
-            )
+            slope = by_to_class @ across
+            by_mates = (by_to_own + by_from_own).sum(axis=2)[..., None] * self._mate_weights[terms]
         else:
             slope = np.concatenate([by_to_class + by_to_own, ve], axis=2) @ np.concatenate(
                 [ve, by_from_own], axis=2
             ).transpose(0, 2, 1)
-        slope[..., diagonal, diagonal] = 0.0
-        return value, slope.reshape(len(terms), -1)
+            by_mates = np.empty((len(terms), 0))
+        slope[:, diagonal, diagonal] = 0.0
+        both = slope.reshape(len(terms), -1), by_mates.reshape(len(terms), -1)
+        return value, np.concatenate(both, axis=1)
 
     def curvature(self, terms: Indices, d: Floats, along: Floats, p: Floats, n: int) -> Floats:
         r"""Return the second derivatives of a sum of blocks along directions.
@@ -215,24 +223,33 @@ class ClassMeans(LabelObjective):
         return np.asarray(moves @ moves.T)
 
     def _scores(self, terms: Indices, d: Floats) -> Floats:
-        """Return the scores of the items of blocks, (..., T, B, C), at distances (..., T, B²).
+        """Return the scores of the items of blocks, (..., T, B, C), at distances (..., T, P).
 
         Without its own weight for the class of an item. Linear in the distances.
         """
         e, v, r = self._of_class[terms], self._v[terms], self._one_by_rest[terms]
         one_by_total = inverse_or_zero(self._totals[terms])[:, None]
-        # Sums over classes: of the distances to it, from it, and within it.
-        about = (self._classes[terms], v, self.n_classes)
-        half = d.shape[-1] // 2
-        to_class, from_own = sums_over_classes(d[..., :half] if self.examples else d, *about)
-        to_own, between = _own(e, to_class), to_class
-        if self.examples:
-            between, from_own = sums_over_classes(d[..., half:], *about)
-        within = (v[..., None] * e * between).sum(axis=-2, keepdims=True)
-        rest_within = _own(e, within) - v * (_own(e, between) + from_own)
-        own_score = to_own * r - 0.5 * rest_within * r**2
+        to_class, to_mates, from_mates = self._sums(terms, d)
+        within = (e * (v * to_mates)[..., None]).sum(axis=-2, keepdims=True)
+        rest_within = _own(e, within) - v * (to_mates + from_mates)
+        own_score = _own(e, to_class) * r - 0.5 * rest_within * r**2
         scores = to_class * one_by_total - 0.5 * within * one_by_total**2
         return np.where(e > 0, own_score[..., None], scores)
+
+    def _sums(self, terms: Indices, d: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return weighted sums of the distances from items to each class, (..., T, B, C).
+
+        And of what classes are made of, items or examples, to and from the rest of their own class,
+        (..., T, B).
+        """
+        size = self._items.shape[1] ** 2
+        about = (self._classes[terms], self._v[terms], self.n_classes)
+        to_class, from_own = sums_over_classes(d[..., :size], *about)
+        if not self.examples:
+            return to_class, _own(self._of_class[terms], to_class), from_own
+        weights = self._mate_weights[terms]
+        to_mates = (weights * d[..., size:].reshape(*d.shape[:-1], *weights.shape[1:])).sum(axis=-1)
+        return to_class, to_mates, to_mates
 
     def _likely(self, terms: Indices, scores: Floats) -> tuple[Floats, Floats]:
         """Return the softmax of minus the scores, (T, B, C), and the logarithm of its sum."""
@@ -295,6 +312,21 @@ def add_over_classes(
             to_class[k, t, x, c] += v[t, i] * d[k, t, x, i]
             if c == classes[t, x]:
                 from_own[k, t, i] += v[t, x] * d[k, t, x, i]
+
+
+def class_mates(classes: Indices, there: AnyArray) -> Indices:
+    """Return the positions of the items of the own class, (T, B, m), in T blocks of B items.
+
+    Shorter lists are filled up with the item itself; so is that of an item that is not there.
+
+    >>> class_mates(np.array([[0, 1, 0, 0]]), np.array([[True, True, True, False]]))[0].tolist()
+    [[0, 2], [1, 1], [0, 2], [3, 3]]
+    """
+    same = (classes[:, :, None] == classes[:, None, :]) & there[:, :, None] & there[:, None, :]
+    most = max(1, int(same.sum(axis=2).max()))
+    order = np.argsort(~same, axis=2, kind="stable")[:, :, :most]
+    own = np.arange(classes.shape[1])[:, None]
+    return np.where(np.take_along_axis(same, order, axis=2), order, own)
 
 
 def class_means_ridge(sizes: Indices) -> float:
