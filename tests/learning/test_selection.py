@@ -131,6 +131,26 @@ def test_one_label_a_class_leaves_weights_equal():
     assert (table["lower"] == table["weight"]).all()
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_classes_that_other_sources_tell_in_either_half_of_the_items(seed):
+    """Weights cannot be right for both halves; neighbours under equal weights can."""
+    rng = np.random.default_rng(seed)
+    n = 600
+    half, y = rng.integers(0, 2, (2, n))
+    a, b = (
+        np.where(half == k, 4 * y, 10 + 4 * rng.random(n)) + rng.normal(0, 0.4, n) for k in (0, 1)
+    )
+    noise = rng.normal(size=n)
+    stack = mm.DissimilarityStack(
+        {
+            name: mm.dissimilarity.features(values[:, None])
+            for name, values in {"a": a, "b": b, "noise": noise}.items()
+        }
+    )
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(n), np.where(np.arange(n) < 60, y, -1))
+    assert np.mean(model.transduction_[60:] == y[60:]) > 0.96
+
+
 @pytest.mark.parametrize(
     ("fixed", "expected"),
     [

@@ -225,7 +225,7 @@ def candidates_over(
         if options.local is not None:
             found.append(Candidate("learned", constraint, rhos[0], rules[0], True))
         found.append(Candidate("learned", None, rhos[-1], rules[0]))
-        found.append(Candidate("equal", None, None, rules[0]))
+        found += [Candidate("equal", None, None, rule) for rule in rules]
         alone = names if len(names) > 1 else ()
         found += [Candidate("equal", None, None, rules[0], sources=(name,)) for name in alone]
     return found
