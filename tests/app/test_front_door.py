@@ -772,3 +772,27 @@ def test_sources_that_are_not_used_are_remarked() -> None:
     (line,) = result.outcome.gathered.report.not_used
     assert line.startswith("not used by default: learned")
     assert line in result.remarks
+
+
+def test_a_label_that_only_one_item_has_is_left_out_and_said_so() -> None:
+    rng = np.random.default_rng(0)
+    kind = np.array(["x", "y"])[np.arange(40) % 2]
+    size = np.where(kind == "x", 0.0, 5.0) + rng.normal(size=40)
+    labels = np.where(np.arange(40) < 20, kind, "").astype(object)
+    labels[3] = "odd"
+    table = pd.DataFrame({"id": [f"i{k}" for k in range(40)], "size": size, "kind": labels})
+    result = mm.fit(table, label="kind", evaluate=False)
+    remark = "label odd (i3) left out of learning: a single item has it"
+    assert any(line.startswith(remark) for line in result.remarks)
+    told = str(result.explain("i3"))
+    assert "its given label 'odd' was not used for learning: no other item has it" in told
+    assert "not used" not in str(result.explain("i4"))
+
+
+def test_explanations_of_an_item_that_stands_alone_for_its_class() -> None:
+    place = np.r_[0.0, 5.0, 5.5, 9.0, 9.5, np.arange(5) / 10]
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    model = mm.MetricMixtureClassifier(stack).fit(None, [*"abbcc", *[""] * 5])
+    for told in (str(model.explain(0)), str(model.explain_label(0))):
+        assert told.endswith("no other item is labelled 'a'")
+        assert "inf" not in told

@@ -167,7 +167,7 @@ def test_predictions_are_told_as_such(tmp_path: Path) -> None:
             f"a random forest on size predicts {what}",
             f"labels spread over web predict {what}",
             f"a logistic regression with a Gaussian kernel on size predicts {what}",
-            f"labels spread over items near by size predict {what}",
+            f"the labels of items of similar size predict {what}",
         }
 
 

@@ -175,8 +175,20 @@ def test_ids() -> None:
     assert (stated.ids, stated.id_column) == (("Aa", "Bo", "Cu", "Do"), "town")
     named = as_items(TOWNS, edges={"roads": ROADS})
     assert (named.ids, named.id_column) == (("Aa", "Bo", "Cu", "Do"), "town")
-    assert as_items(TOWNS[TOWNS.people > 10]).ids == ("0", "1", "3")
     assert as_items(TOWNS.set_axis([2.0, 3.0, 5.0, 7.0])).ids == ("2", "3", "5", "7")
+
+
+def test_ids_of_rows_that_were_chosen_from_a_frame() -> None:
+    """Their index still numbers the rows of that frame: a column of ids comes first."""
+    some = TOWNS[TOWNS["people"] > 10]
+    shuffled = TOWNS.sample(frac=1.0, random_state=0)
+    assert as_items(some).ids == ("Aa", "Bo", "Do")
+    assert as_items(shuffled).ids == tuple(shuffled["town"])
+    assert as_items(some.drop(columns="town")).ids == ("0", "1", "3")
+    links = [(0, 3), (1, 3)]
+    assert as_items(some, edges=links).ids == ("0", "1", "3")
+    named = some.set_index(pd.Index([7, 8, 9], name="number"))
+    assert as_items(named).ids == ("7", "8", "9")
 
 
 def test_numbers_that_happen_to_be_row_numbers_are_not_ids() -> None:

@@ -378,10 +378,13 @@ def test_text_of_targets():
 
 
 def test_many_sources_are_put_together_in_the_text():
-    sources = random_sources(np.random.default_rng(0), N, 9)
-    text = str(fitted(mm.DissimilarityStack(sources)).explain(3))
+    stack = mm.DissimilarityStack(random_sources(np.random.default_rng(0), N, 9))
+    text = str(fitted(stack, objective=None).explain(3))
     assert text.count("source_") + text.count("link") == 5
     assert "others " in text
+    told = fitted(stack).explain(3)  # some weights are 0
+    parts = told.scores.log_odds(told.label, told.runner_up)
+    assert [name in str(told) for name in parts] == [part != 0.0 for part in parts.values()]
 
 
 @both_tasks

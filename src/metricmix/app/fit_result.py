@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,7 +202,8 @@ class FitResult:
                 raise InputError(argument=name, expected=near)
         if b is None:
             why: Explanation = self.model.explain(a)
-            return why
+            left_out = {item: label for label, item in self.found["labels_left_out"].items()}
+            return replace(why, unused=left_out.get(str(a), ""))
         found = self.metric.contributions(a, b)
         words = EdgePhrases(
             self.metric.whole.lengths, self.inputs.sources, self.estimator.learned_.task.class_names

@@ -14,7 +14,7 @@ from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.value_storage import NEEDS_ALL, ValueStorage
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
-from metricmix.fitting.plan import FitRequest, StepProgress
+from metricmix.fitting.plan import FitRequest, StepProgress, label_remarks
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture
@@ -152,7 +152,9 @@ class FitOutcome:
         """What was noticed in the data; the last ones are notes on the fit."""
         report = self.gathered.report
         of_columns = (line for column in report.columns for line in column.remarks())
-        return (*self.remarks_on_sources, *of_columns, *report.not_used, *self.notes)
+        of_labels = label_remarks(report.classes, report.labels_left_out)
+        found = (*of_labels, *self.remarks_on_sources, *of_columns, *report.not_used)
+        return (*found, *self.notes)
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.

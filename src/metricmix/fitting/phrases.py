@@ -237,8 +237,10 @@ class EdgePhrases:
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
         if file.spec.facts["model"] == "spread":
-            over = of if file.spec.uses_graph else f"items near by {of}"
-            return f"{'targets' if numbers else 'labels'} spread over {over} predict"
+            known = "targets" if numbers else "labels"
+            if file.spec.uses_graph:
+                return f"{known} spread over {of} predict"
+            return f"the {known} of items of similar {of} predict"
         model = "random forest" if file.spec.facts["model"] == "forest" else model_name(numbers)
         model += " with a Gaussian kernel" if file.spec.kind == "kernel" else ""
         return f"a {model} on {of} predicts"

@@ -58,9 +58,10 @@ def as_items(
         In place of labels: numbers to predict, NaN where unknown.
     id : str or sequence of n ids, optional
         The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows,
+        of this frame or of one that these were chosen from,
         the first column that shares most of its ids with relations and matrices, or theirs with it;
-        else the first column if it is called id or names the items (:func:`holds_ids`), else row
-        numbers, from 0.
+        else the first column if it is called id or names the items (:func:`holds_ids`), else the
+        numbers of the rows.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
@@ -244,7 +245,8 @@ def with_ids(
     index: Any = frame.index
     n = len(frame)
     numbers = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
-    if not numbers:
+    of_some = index.name is None and index.dtype.kind in "iu"  # rows of a frame that was numbered
+    if not numbers and not (of_some and not theirs & set(map(str, index.tolist()))):
         return frame, checked_ids(index.tolist(), "index"), ""
     by_row = all(name.isdecimal() and int(name) < n for name in theirs)
     for k, column in enumerate(frame.columns if theirs else ()):
@@ -257,6 +259,8 @@ def with_ids(
     first = frame.columns[0] if frame.shape[1] > 1 else "0"
     if not first.isdecimal() and holds_ids(frame[first], first):  # columns of arrays are numbered
         return frame.drop(columns=first), checked_ids(frame[first].tolist(), first), first
+    if not numbers:
+        return frame, checked_ids(index.tolist(), "index"), ""
     return frame, tuple(str(k) for k in range(n)), None
 
 

@@ -74,6 +74,8 @@ class Explanation:
         Of an item of known value: whether sources and weights were fitted again without it. Not for
         a loaded model whose sources cannot be, nor with an objective of your own: then only the
         rule does without it.
+    unused : str
+        A given label that learning did not use.
     """
 
     item: Any
@@ -86,6 +88,7 @@ class Explanation:
     scores: ClassScores | None = None
     mean: float | None = None
     refitted: bool = True
+    unused: str = ""
 
     @property
     def probabilities(self) -> Floats:
@@ -135,8 +138,11 @@ class Explanation:
             other, rank = self.runner_up, "the runner-up"
             if self.probability(other) > self.probability(self.label):
                 rank = "which the rule prefers"
-            odds = listed(self.scores.log_odds(self.label, other))
-            lines.append(f"for {self.label!r} rather than {other!r}, {rank}: {odds}")
+            odds = self.scores.log_odds(self.label, other)
+            if np.isfinite(list(odds.values())).all():
+                lines.append(f"for {self.label!r} rather than {other!r}, {rank}: {listed(odds)}")
+            else:
+                lines.append(f"no other item is labelled {self.label!r}")
         elif self.nearest:
             first = self.nearest[0]
             lines.append(f"distance to {first.item}: {listed(first.contributions.totals)}")
@@ -151,6 +157,9 @@ class Explanation:
                 how += "; sources and weights have seen this label"
             elif self.given:
                 how += "; explained by a model that has not seen this label"
+            if self.unused:
+                how += f"; its given label {self.unused!r} was not used for learning: "
+                how += "no other item has it"
             return f"is {self.label!r} ({self.probability(self.label):.2f}), {how}"
         beside = f"the mean of all known targets is {self.mean:.4g}"
         if self.given:
@@ -187,7 +196,7 @@ def explain(learned: Learned, position: int, k: int = 3) -> Explanation:
     >>> print(mm.MetricMixtureClassifier().fit(stack, y).explain(4, k=2))
     item 4 is 'low' (...), by the rule 'class-mean'
     nearest labelled: 1 ('low') at ..., 0 ('low') at ...
-    for 'low' rather than 'high', the runner-up: line +..., link +0, offset +0
+    for 'low' rather than 'high', the runner-up: line +...
     >>> model = mm.MetricMixtureRegressor(rule="k-nearest").fit(stack, [0, 10, 50, 60, np.nan])
     >>> print(model.explain(4, k=2))
     item 4 is predicted ..., by the rule 'k-nearest'; the mean of all known targets is 30
@@ -300,6 +309,9 @@ class LabelEvidence:
             f"nearest {name!r}: {'none' if chain is None else chain}"
             for name, chain in zip((self.label, self.other), self.chains, strict=True)
         ]
+        if not np.isfinite(self.total):  # without the item's own label, nothing stands for it
+            absent = self.label if self.chains[0] is None else self.other
+            return "\n".join([*lines, f"no other item is labelled {absent!r}"])
         lines.append(f"{what} {self.total:+.2g}: {listed(self.margin)}")
         if len(self.flips) == 1:  # its weight is the unit of all distances
             return "\n".join(lines)
@@ -348,7 +360,7 @@ def explain_label(learned: Learned, position: int, other: Any = None) -> LabelEv
     item 4: 'low' rather than 'high'
     nearest 'low': 1 ('low') at ...
     nearest 'high': 2 ('high') at ...
-    difference of the two path lengths +...: line +..., link +0
+    difference of the two path lengths +...: line +...
     """
     classes = learned.task.class_labels
     given = learned.labels.values[position] if learned.labels.mask[position] else None

@@ -165,10 +165,13 @@ def nearest_of_class(learned: Learned, paths: LabelPaths, c: int, besides: int) 
 def listed(parts: dict[str, float], most: int = 5) -> str:
     """Return parts in a line, the `most` largest first; the others are summed.
 
+    Parts that are rounding beside the largest are left out.
+
     >>> listed({"a": 1.0, "b": -2.0, "c": 0.5}, most=2)
     'b -2, a +1, others +0.5'
     """
     sizes = by_size(parts)
+    sizes = [part for part in sizes if abs(part[1]) > 1e-12 * abs(sizes[0][1])] or sizes[:1]
     words = [f"{name} {value:+.2g}" for name, value in sizes[:most]]
     if sizes[most:]:
         words.append(f"others {sum(value for _, value in sizes[most:]):+.2g}")

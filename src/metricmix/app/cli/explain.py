@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,7 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
     if other is not None and other not in names:
         raise CommandError(f"--not: expected one of {', '.join(names)}, got {other!r}")
     why, rather = model.explain(item), model.explain_label(item, names.get(other or ""))
+    why = replace(why, unused=run.labels_left_out().get(item, ""))
     if as_json:
         print_json({**explanation_record(why), "rather": rather.to_record()})
     else:
@@ -148,8 +149,6 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         named = [name for name in TERMS if name in rather.margin and name not in rather.flips]
         if named:
             click.echo(f"({'; '.join(f'{name}: {TERMS[name]}' for name in named)})")
-        if (label := run.labels_left_out().get(item)) is not None:
-            click.echo(f"its given label {label!r} was not used for learning: no other item has it")
         for remark in run.little_data(item):
             click.echo(remark)
 
