@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,7 @@ def measured(n: int) -> dict[str, tuple[float, float]]:
     """Return first and later calls of every query, for n items."""
     result, new = fitted(n)
     metric = result.metric
+    warnings.simplefilter("ignore")  # new items come without edges
     a, b = (np.random.default_rng(k).integers(n, size=QUERIES) for k in (1, 2))
 
     def name(k: int) -> str:
