@@ -11,8 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import metricmix as mm
 from metricmix.dissimilarity.predictions import corner_distances
-from metricmix.learning.examples import Examples
-from metricmix.learning.learn import examples_of
+from metricmix.learning.examples import Examples, examples_of
 from metricmix.learning.refits import FoldMetric
 from metricmix.learning.rules import ClassMean
 from metricmix.mixture.edge_lengths import EdgeLengths

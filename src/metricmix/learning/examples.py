@@ -11,21 +11,47 @@ lengths are projected, classes are made of the labelled items themselves.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricmix.dissimilarity.examples import corners_of
+from metricmix.dissimilarity.examples import corners_of, with_examples
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.mixing import link_in_place
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.contributions import split_lengths
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["Examples"]
+if TYPE_CHECKING:
+    from metricmix.learning.learned import Options
+
+__all__ = ["Examples", "examples_of"]
 
 LABELS_AT_ONCE = 64
 """Labelled items whose distances from all items are computed together."""
 SMALLEST = 1e-8
 """Singular values of predictions, relatively, below which a direction counts as not predicted."""
+
+
+def examples_of(
+    stack: DissimilarityStack, known: Known | None, options: Options
+) -> DissimilarityStack | None:
+    """Return labelled items and their examples, if class means are learned on these.
+
+    Where supervised sources predict the classes, and no path is needed whatever the weights: they
+    are >= 0, all sources are metrics, and all pairs edges.
+    """
+    if known is None or known.is_numeric or options.objective != "class-means":
+        return None
+    linear = options.network is None and not options.is_local and options.neighbours is None
+    direct = linear and options.constraint in ("nonnegative", "simplex")
+    direct = direct and options.projection is not True and stack.edges is None
+    direct = direct and not stack.directed
+    metrics = all(fact is not None and fact.triangle_inequality for fact in stack.facts)
+    if not (direct and metrics and corners_of(stack, known.n_classes)):
+        return None
+    return with_examples(stack, known)
 
 
 class Examples:

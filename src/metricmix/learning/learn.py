@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.examples import corners_of, with_examples
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import (
@@ -33,6 +32,7 @@ from metricmix.exceptions import (
     without_warnings,
 )
 from metricmix.kernels.process_settings import blas_threads
+from metricmix.learning.examples import examples_of
 from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.network_fit import fit_network
 from metricmix.learning.rules.rule import check_reached, distances_to, softmax
@@ -122,26 +122,6 @@ def learn(
         moved_share=share,
         objective=objective,
     )
-
-
-def examples_of(
-    stack: DissimilarityStack, known: Known | None, options: Options
-) -> DissimilarityStack | None:
-    """Return labelled items and their examples, if class means are learned on these.
-
-    Where supervised sources predict the classes, and no path is needed whatever the weights: they
-    are >= 0, all sources are metrics, and all pairs edges.
-    """
-    if known is None or known.is_numeric or options.objective != "class-means":
-        return None
-    linear = options.network is None and not options.is_local and options.neighbours is None
-    direct = linear and options.constraint in ("nonnegative", "simplex")
-    direct = direct and options.projection is not True and stack.edges is None
-    direct = direct and not stack.directed
-    metrics = all(fact is not None and fact.triangle_inequality for fact in stack.facts)
-    if not (direct and metrics and corners_of(stack, known.n_classes)):
-        return None
-    return with_examples(stack, known)
 
 
 def objective_of(
