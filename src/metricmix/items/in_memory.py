@@ -57,11 +57,10 @@ def as_items(
     target : column name or array of n numbers, optional
         In place of labels: numbers to predict, NaN where unknown.
     id : str or sequence of n ids, optional
-        The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows,
-        of this frame or of one that these were chosen from,
-        the first column that shares most of its ids with relations and matrices, or theirs with it;
-        else the first column if it is called id or names the items (:func:`holds_ids`), else the
-        numbers of the rows.
+        The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows
+        of this frame, or of a larger one that they were chosen from, the first column that shares
+        most of its ids with relations and matrices, or theirs with it; else the first column if it
+        is called id or names the items (:func:`holds_ids`), else the numbers of the rows.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or

@@ -37,10 +37,10 @@ SMALLEST = 1e-8
 def examples_of(
     stack: DissimilarityStack, known: Known | None, options: Options
 ) -> DissimilarityStack | None:
-    """Return labelled items and their examples, if class means are learned on these.
+    """Return the labelled items and their examples if class means are learned on these, else None.
 
-    Where supervised sources predict the classes, and no path is needed whatever the weights: they
-    are >= 0, all sources are metrics, and all pairs edges.
+    They are where supervised sources predict the classes and no path is needed whatever the
+    weights: these are >= 0, all sources are metrics, and all pairs are edges.
     """
     if known is None or known.is_numeric or options.objective != "class-means":
         return None
