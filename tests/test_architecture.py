@@ -13,11 +13,14 @@ import pytest
 from source_trees import SOURCE, parsed
 
 LAYERS = [
+    "cached",
     "typing",
     "exceptions",
     "registry",
     "state",
     "memory",
+    "kernels.deadline",
+    "kernels.threads",
     "validation",
     "labels",
     "devices",

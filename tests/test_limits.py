@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.kernels import threads
+from metricmix.kernels import deadline, threads
 from metricmix.nearness.dual_ascent import DualAscent
 from metricmix.nearness.norms.linf import LInfinitySolver
 from metricmix.nearness.projected_gradient import ProjectedGradient
@@ -208,12 +208,12 @@ def test_the_clock_is_read_inside_rounds(name, method, monkeypatch):
         jump = 1e6  # a week and a half passes
         try:
             return original(*args)
-        except threads.TimeUp:
+        except deadline.TimeUp:
             given_up = True
             raise
 
     clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + jump)
-    monkeypatch.setattr(threads, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
     monkeypatch.setattr(solver, method, late)
     result = quietly(call, time_limit=1000.0)
     assert calls == 1
@@ -227,7 +227,7 @@ def test_the_clock_is_read_inside_rounds(name, method, monkeypatch):
 @pytest.mark.parametrize("norm", ["decrease", "l2", "l1"])
 def test_no_time_for_the_bounds(norm, monkeypatch):
     clock = SimpleNamespace(perf_counter=iter(range(0, 10**9, 10**6)).__next__)
-    monkeypatch.setattr(threads, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
     D = dissimilarity(20)
     result = quietly(mm.nearest_metric, D=D, norm=norm, upper=2.0 * D, time_limit=1.0)
     monkeypatch.undo()
@@ -238,7 +238,7 @@ def test_no_time_for_the_bounds(norm, monkeypatch):
 
 def test_bounds_that_need_more_time(monkeypatch):
     clock = SimpleNamespace(perf_counter=iter(range(0, 10**9, 10**6)).__next__)
-    monkeypatch.setattr(threads, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
     D = dissimilarity(20)
     with pytest.raises(mm.InputError, match="time_limit: expected enough time to find a metric"):
         mm.nearest_metric(D, lower=0.9 * D, upper=2.0 * D, time_limit=1.0)
@@ -248,7 +248,7 @@ def test_no_time_to_refine(monkeypatch):
     D = dissimilarity(20)
     result = mm.nearest_metric(D, "linf")
     clock = SimpleNamespace(perf_counter=iter(range(0, 10**9, 10**6)).__next__)
-    monkeypatch.setattr(threads, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
     assert mm.nearness.refine_linf(D, result, time_limit=1.0) is result
     with pytest.raises(mm.InputError, match="time_limit: expected a number >= 0"):
         mm.nearness.refine_linf(D, result, time_limit=-1.0)
@@ -261,7 +261,7 @@ def test_work_in_other_threads_stops_too():
         if k == 0:
             raise KeyboardInterrupt
         for _ in range(1000):
-            threads.check_time()
+            deadline.check_time()
             time.sleep(0.001)
         done.append(k)
 
@@ -271,18 +271,18 @@ def test_work_in_other_threads_stops_too():
 
 
 def test_calls_in_the_background_are_left_alone_when_time_is_up(monkeypatch):
-    monkeypatch.setattr(threads, "OVERTIME", 0.0)
-    with threads.stop_after(0.0), pytest.raises(threads.TimeUp):
+    monkeypatch.setattr(deadline, "OVERTIME", 0.0)
+    with deadline.stop_after(0.0), pytest.raises(deadline.TimeUp):
         threads.call_in_background(time.sleep, 0.2)
     with pytest.raises(ZeroDivisionError):
         threads.call_in_background(lambda: 1 / 0)
 
 
 def test_the_first_of_nested_limits_counts():
-    with threads.stop_after(1e3), threads.stop_after(None), threads.stop_after(1e6):
-        assert threads.time_left() < 1e4
-        assert not threads.time_is_up()
-    assert threads.time_left() == math.inf
+    with deadline.stop_after(1e3), deadline.stop_after(None), deadline.stop_after(1e6):
+        assert deadline.time_left() < 1e4
+        assert not deadline.time_is_up()
+    assert deadline.time_left() == math.inf
 
 
 # -- limits of large problems, by the real clock --------------------------------------------------

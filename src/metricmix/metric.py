@@ -202,7 +202,12 @@ def metric_violations(
     if isinstance(D, np.ndarray) and not D.flags.c_contiguous:
         check_copies_fit(D, 1, what="a contiguous copy", argument="D")
     checked = check_square(
-        D, name="D", directed=True, allow_negative=True, require_zero_diagonal=False
+        D,
+        name="D",
+        directed=True,
+        allow_negative=True,
+        require_zero_diagonal=False,
+        n_jobs=n_jobs,
     )
     matrix = np.ascontiguousarray(checked)
     n = len(matrix)

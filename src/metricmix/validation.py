@@ -5,13 +5,16 @@ Everything public calls these at the door; everything behind the door trusts its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.deadline import Deadline, use_deadline
+from metricmix.kernels.threads import in_threads
 
 __all__ = [
     "check_choice",
@@ -28,8 +31,12 @@ __all__ = [
     "unmasked",
 ]
 
+Result = TypeVar("Result")
+
 LARGE = 1 << 26
 """Bytes up to which nobody asks whether they fit into memory."""
+BLOCK_ENTRIES = 1 << 17
+"""Entries of a matrix that are read at once."""
 SYMMETRY_TOLERANCE = 1e-9
 """Largest asymmetry, relative to the largest entry, that counts as rounding (and is left alone)."""
 
@@ -73,6 +80,7 @@ def check_square(
     require_zero_diagonal: bool = True,
     offer_directed: bool = True,
     items: Sequence[object] | None = None,
+    n_jobs: int | None = None,
 ) -> NDArray[Any]:
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
@@ -95,37 +103,23 @@ def check_square(
     n = array.shape[0]
     if n == 0:
         raise InputError(argument=name, expected="at least one item", found="an empty matrix")
-    # Row blocks keep the temporaries small when the array is a memory map of many gigabytes.
-    block = max(1, (1 << 22) // n)
-    largest, worst, worst_pair = 0.0, 0.0, (0, 0)
-    for start in range(0, n, block):
-        rows = np.asarray(array[start : start + block])
-        finite = np.isfinite(rows)
-        if not finite.all():
-            bad = ~finite if not allow_infinite else np.isnan(rows) | (rows == -np.inf)
-            if bad.any():
-                i, j = _first(bad, start)
-                raise InputError(
-                    argument=name,
-                    expected=f"finite entries, found {array[i, j]} {at(i, j)}",
-                    remedy="decide what missing or unreachable pairs are worth and fill them in",
-                )
-        if not allow_negative and rows.min() < 0:
-            i, j = _first(rows < 0, start)
+    read = partial(survey_rows, array, allow_infinite, allow_negative, not directed)
+    surveys = over_row_blocks(read, n, n_jobs)
+    strange = next((survey.strange for survey in surveys if survey.strange is not None), None)
+    if strange is not None:
+        value = array[strange]
+        if value < 0 and np.isfinite(value):
             raise InputError(
                 argument=name,
-                expected=f"non-negative entries, found {array[i, j]:.6g} {at(i, j)}",
+                expected=f"non-negative entries, found {value:.6g} {at(*strange)}",
             )
-        largest = max(largest, float(np.max(np.abs(rows), where=finite, initial=0.0)))
-        if not directed:
-            transposed = np.asarray(array[:, start : start + block]).T
-            with np.errstate(invalid="ignore"):
-                gap = np.abs(rows - transposed)
-            gap[np.isnan(gap)] = 0.0  # inf - inf
-            if gap.max() > worst:
-                worst = float(gap.max())
-                row, column = np.unravel_index(int(gap.argmax()), gap.shape)
-                worst_pair = (int(row) + start, int(column))
+        raise InputError(
+            argument=name,
+            expected=f"finite entries, found {value} {at(*strange)}",
+            remedy="decide what missing or unreachable pairs are worth and fill them in",
+        )
+    largest = max(survey.largest for survey in surveys)
+    worst, worst_pair = max(((s.gap, s.gap_at) for s in surveys), key=lambda found: found[0])
     if require_zero_diagonal:
         diagonal = np.diagonal(array)
         if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):
@@ -147,12 +141,33 @@ def check_square(
     return array
 
 
-def symmetrized(array: NDArray[Any]) -> NDArray[Any]:
+def symmetrized(array: NDArray[Any], *, n_jobs: int | None = None) -> NDArray[Any]:
     """Return an array made exactly symmetric, uncopied if it is: the smaller of two entries counts.
 
     For what :func:`check_square` took for rounding.
     """
-    return array if np.array_equal(array, array.T) else np.minimum(array, array.T)
+
+    def is_symmetric(bounds: tuple[int, int]) -> bool:
+        start, stop = bounds
+        return np.array_equal(array[start:stop, :stop], array[:stop, start:stop].T)
+
+    if all(over_row_blocks(is_symmetric, len(array), n_jobs)):
+        return array
+    smaller: NDArray[Any] = np.minimum(array, array.T)
+    return smaller
+
+
+def over_row_blocks(
+    function: Callable[[tuple[int, int]], Result], n: int, n_jobs: int | None
+) -> list[Result]:
+    """Return what a function finds in blocks of rows of an (n, n) array, whatever the deadline.
+
+    The second cache holds a few copies of a block.
+    """
+    step = max(1, BLOCK_ENTRIES // max(n, 1))
+    with use_deadline(Deadline()):
+        blocks = [(start, min(start + step, n)) for start in range(0, n, step)]
+        return in_threads(function, blocks, n_jobs)
 
 
 def unmasked(values: Any) -> Any:
@@ -348,6 +363,62 @@ def check_integer(value: Any, *, name: str, low: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
         raise InputError(argument=name, expected=f"a whole number >= {low}", found=f"{value!r}")
     return int(value)
+
+
+class RowSurvey(NamedTuple):
+    """What :func:`check_square` wants to know of some rows of a matrix.
+
+    Attributes
+    ----------
+    strange : (int, int) or None
+        The first entry that may not be there.
+    largest : float
+        The largest absolute value of a finite entry.
+    gap : float
+        The largest difference between mirrored entries, left of the last diagonal entry.
+    gap_at : (int, int)
+        Where it is.
+    """
+
+    strange: tuple[int, int] | None
+    largest: float = 0.0
+    gap: float = 0.0
+    gap_at: tuple[int, int] = (0, 0)
+
+
+def survey_rows(
+    array: NDArray[Any],
+    allow_infinite: bool,
+    allow_negative: bool,
+    symmetric: bool,
+    bounds: tuple[int, int],
+) -> RowSurvey:
+    """Return what is found in some rows."""
+    start, stop = bounds
+    rows = np.asarray(array[start:stop])
+    low, high = float(rows.min()), float(rows.max())  # NaN if there is one
+    if np.isfinite(low) and np.isfinite(high):
+        largest = max(high, -low)
+    else:
+        finite = np.isfinite(rows)
+        strange = ~finite if not allow_infinite else np.isnan(rows) | (rows == -np.inf)
+        if strange.any():
+            return RowSurvey(_first(strange, start))
+        largest = float(np.max(np.abs(rows), where=finite, initial=0.0))
+    if low < 0 and not allow_negative:
+        return RowSurvey(_first(rows < 0, start))
+    if not symmetric:
+        return RowSurvey(None, largest)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(rows[:, :stop] - np.asarray(array[:stop, start:stop]).T)
+    gap = float(gaps.max())
+    if np.isnan(gap):  # inf - inf
+        gaps[np.isnan(gaps)] = 0.0
+        gap = float(gaps.max())
+    if gap == 0:
+        return RowSurvey(None, largest)
+    row, column = np.unravel_index(int(gaps.argmax()), gaps.shape)
+    return RowSurvey(None, largest, gap, (int(row) + start, int(column)))
 
 
 def _first(mask: NDArray[np.bool_], offset: int) -> tuple[int, int]:

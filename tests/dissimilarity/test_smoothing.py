@@ -10,15 +10,18 @@ from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.smoothing import (
     CompressedRows,
+    Steps,
     add_neighbours,
-    chebyshev_sum,
+    add_terms,
+    by_columns,
+    do_steps,
     leading_directions,
     narrow,
     pagerank_matrix,
     pagerank_smoothed,
-    sum_of_steps,
     walked,
 )
+from metricmix.kernels.phases import BUSY, OVER, TaskQueue
 
 RNG = np.random.default_rng(0)
 OPERATOR = smoothing_operator(as_graph(nx.gnm_random_graph(60, 90, seed=0)))
@@ -50,13 +53,42 @@ def test_a_factorisation_keeps_the_precision(monkeypatch: pytest.MonkeyPatch) ->
     assert pagerank_smoothed(OPERATOR, table, 0.1).dtype == np.float32
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("columns", [5, 150])
 @pytest.mark.parametrize("series", [[1.0], [0.0, 2.0], [0.5, -1.0, 2.0, 0.25, 3.0]])
-def test_the_kernel_sums_chebyshev_polynomials(series: list[float]) -> None:
-    dense, table = OPERATOR.toarray(), RNG.normal(size=(60, 5))
+def test_sums_of_chebyshev_polynomials(
+    series: list[float], columns: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dense, table = OPERATOR.toarray(), RNG.normal(size=(60, columns))
     values, vectors = np.linalg.eigh(dense)
     exact = (vectors * np.polynomial.chebyshev.chebval(values, series)) @ vectors.T @ table
-    found = chebyshev_sum(CompressedRows.of(OPERATOR), table, np.array(series))
+    monkeypatch.setattr(smoothing, "threads_for", lambda _: threads)
+    found = by_columns(OPERATOR, table, np.array(series), chebyshev=True)
     np.testing.assert_allclose(found, exact, atol=1e-12)
+    monkeypatch.setattr(smoothing, "threads_for", lambda _: 1)
+    alone = by_columns(OPERATOR, table, np.array(series), chebyshev=True)
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_the_kernels_do_the_steps_in_their_order() -> None:
+    """One thread takes all tasks: two ranges of rows in each of three steps."""
+    edges, dense = CompressedRows.of(OPERATOR), OPERATOR.toarray()
+    table, bounds = RNG.normal(size=(60, 5)), np.array([0, 21, 60])
+    terms, total = np.zeros((2, 60, 5)), np.full((60, 5), 7.0)
+    steps = Steps(edges, table, np.array([0.5, 2.0, -1.0]), True, bounds, terms, total)
+    queue = TaskQueue(np.array([2, 4, 6]), np.zeros(16, np.int64))
+    seat = np.array([-1, 0, *[0] * 14])
+    assert do_steps(queue, seat, steps, 4) == BUSY
+    np.testing.assert_allclose(total, 0.5 * table + 2.0 * dense @ table, atol=1e-13)
+    assert do_steps(queue, seat, steps, 4) == OVER
+    second = 2.0 * dense @ dense @ table - table
+    np.testing.assert_allclose(total, 0.5 * table + 2.0 * dense @ table - second, atol=1e-13)
+
+    after, total = terms[0].copy(), np.zeros((60, 5))
+    add_terms(edges, 21, 60, False, 3.0, table, after, total, np.empty(5))
+    np.testing.assert_array_equal(after[:21], terms[0, :21])
+    np.testing.assert_allclose(after[21:], (dense @ table)[21:], atol=1e-13)
+    np.testing.assert_array_equal(total, np.vstack([np.zeros((21, 5)), 3.0 * after[21:]]))
 
 
 @pytest.mark.parametrize("restart", [0.02, 0.1, 1.0])
@@ -85,7 +117,8 @@ def test_walks_are_sums_of_powers(weights: list[float], dtype: type, digits: flo
 def test_the_kernels_multiply_by_rows_of_any_length() -> None:
     rng = np.random.default_rng(3)
     dense = rng.normal(size=(12, 12)) * (np.arange(12) < np.arange(12)[:, None])  # 0 to 11 edges
-    edges, table = CompressedRows.of(csr_array(dense)), rng.normal(size=(12, 5))
+    rows, table = csr_array(dense), rng.normal(size=(12, 5))
+    edges = CompressedRows.of(rows)
     for i in range(12):
         total = np.full(5, 7.0)  # to be overwritten
         add_neighbours(edges, i, table, total)
@@ -95,7 +128,7 @@ def test_the_kernels_multiply_by_rows_of_any_length() -> None:
     for weight in weights[1:]:
         power = dense @ power
         expected = expected + weight * power
-    found = sum_of_steps(edges, table, weights)
+    found = walked(rows, table, weights.tolist())
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from metricmix.kernels import phases
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import TimeUp, stop_after
 from metricmix.kernels.phases import BUSY, next_task, run_phases, task_done
-from metricmix.kernels.threads import ThreadPool, TimeUp, stop_after
+from metricmix.kernels.threads import ThreadPool
 
 SIZES = [1, 7, 40, 1, 1, 90, 3] * 20
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -15,7 +16,15 @@ import scipy.linalg  # noqa: F401  # brings a BLAS of its own
 
 import metricmix as mm
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller, without_warnings
-from metricmix.kernels.threads import MANY, ThreadPool, effective_threads, in_threads, row_ranges
+from metricmix.kernels.threads import (
+    MANY,
+    ThreadPool,
+    effective_threads,
+    in_threads,
+    one_thread,
+    row_ranges,
+    within_a_task,
+)
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +144,89 @@ def test_a_task_may_run_tasks() -> None:
             return pool.run(lambda part: k + part, [1, 2, 3])
 
         assert pool.run(task, [10, 20]) == [[11, 12, 13], [21, 22, 23]]
+
+
+def test_free_threads_help_with_the_tasks_of_a_task() -> None:
+    """All four tasks wait for each other, so that they need a thread each: four in all."""
+    four, names = threading.Barrier(4), set()
+
+    def inner(k: int) -> int:
+        four.wait(10)
+        names.add(threading.get_ident())
+        assert within_a_task()
+        return k
+
+    def outer(k: int) -> list[int]:
+        return in_threads(inner, range(4), 4) if k == 0 else [k]
+
+    with ThreadPool(4) as pool:
+        assert pool.run(outer, [0, 1]) == [[0, 1, 2, 3], [1]]
+        assert len(names) == 4
+    assert not within_a_task()
+
+
+def test_nested_loops_take_no_more_threads_than_there_are() -> None:
+    now, most, lock = 0, 0, threading.Lock()
+
+    def innermost(_: int) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.001)
+        with lock:
+            now -= 1
+
+    def nested(_: int) -> None:
+        in_threads(innermost, range(5), 9)
+
+    in_threads(lambda _: in_threads(nested, range(3), 9), range(4), 3)
+    assert 1 < most <= 3
+
+
+def test_a_worker_uses_no_other_threads() -> None:
+    with one_thread():
+        found = in_threads(lambda _: threading.get_ident(), range(50), 4)
+    assert set(found) == {threading.get_ident()}
+
+
+def test_errors_of_helpers_come_through_both_loops() -> None:
+    two = threading.Barrier(2)
+
+    def inner(k: int) -> None:
+        two.wait(10)
+        if k == 1:
+            raise ZeroDivisionError
+
+    def outer(k: int) -> None:
+        if k == 0:
+            in_threads(inner, [0, 1], 2)
+
+    with ThreadPool(2) as pool:
+        for _ in range(20):
+            with pytest.raises(ZeroDivisionError):
+                pool.run(outer, [0, 1])
+        assert pool.run(abs, [-1, -2]) == [1, 2]
+
+
+def test_helpers_see_the_context_that_a_loop_began_in() -> None:
+    """What a task changes for itself, here the handling of errors of numpy, is its own."""
+    two = threading.Barrier(2)
+
+    def inner(k: int) -> float:
+        with np.errstate(divide="ignore" if k == 0 else "raise"):
+            two.wait(10)
+            if k == 1:
+                with pytest.raises(FloatingPointError):
+                    np.float64(1.0) / 0.0
+            two.wait(10)
+            return float(np.float64(1.0) / 0.0) if k == 0 else 0.0
+
+    with ThreadPool(2) as pool, np.errstate(divide="warn"):
+        assert pool.run(lambda k: in_threads(inner, [0, 1], 2) if k == 0 else [], [0, 1])[0] == [
+            np.inf,
+            0.0,
+        ]
 
 
 def test_warnings_of_tasks_are_issued_by_the_caller_in_their_order() -> None:

@@ -46,7 +46,8 @@ def test_counts_with_one_item(r):
         others = triangle - {r}
         if len(others) == 2 and left[list(others)].all():
             expected[list(others)] += 1
-    counts = np.zeros(n, np.int64)
-    count_violations_of_item(d, r, left, 0.01, counts)
+    counts = count_violations_of_item(d, r, left, 0.01, 0, n)
     assert counts.tolist() == expected.tolist()
+    parts = [count_violations_of_item(d, r, left, 0.01, *part) for part in ((0, 5), (5, n))]
+    assert sum(parts).tolist() == expected.tolist()
     assert expected.any()

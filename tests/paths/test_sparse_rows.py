@@ -8,8 +8,8 @@ import pytest
 from metricmix.dissimilarity import edge_set
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.kernels.deadline import TimeUp, stop_after
 from metricmix.kernels.heap import empty_ball
-from metricmix.kernels.threads import TimeUp, stop_after
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.paths import lanes, sparse_rows, sweeps

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from metricmix.app.pipeline.fit_run import (
 )
 from metricmix.app.pipeline.run_folder import RunFolder, is_run
 from metricmix.atomic import replacing
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.estimators.predictor import MixturePredictor

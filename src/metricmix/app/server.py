@@ -18,7 +18,6 @@ import re
 import socket
 import traceback
 from collections.abc import Callable
-from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -32,6 +31,7 @@ from weakref import WeakSet
 from metricmix.app.page.content import fitted_predictor
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.page_paths import chain_metric, path_record
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.paths.learned_metric import Metric
 

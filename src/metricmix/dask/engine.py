@@ -33,7 +33,7 @@ from metricmix.kernels.blocks import (
     block_ranges,
     use_engine,
 )
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.memory import in_words
 
 __all__ = ["Cluster", "active_engine", "use_cluster"]

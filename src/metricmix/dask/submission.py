@@ -27,7 +27,7 @@ from metricmix.dask.worker import blocks_in_progress, code_version, run_block
 from metricmix.exceptions import ClusterError, MetricMixError
 from metricmix.kernels.block_files import KeptBlocks
 from metricmix.kernels.blocks import BlockJob, Found
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 
 if TYPE_CHECKING:
     from metricmix.dask.engine import Cluster

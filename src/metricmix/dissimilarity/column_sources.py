@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.squared_distances import half_squares
 from metricmix.exceptions import InputError
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.process_settings import blas_threads
-from metricmix.kernels.threads import check_time
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Indices, Ints
 from metricmix.validation import check_indices, check_integer

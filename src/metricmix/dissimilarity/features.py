@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.feature_metrics import (
     FACTS,
     Metric,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.diffusion import normalised, walk_steps
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.nearest_items import joined

@@ -21,12 +21,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.feature_metrics import check_metric_name
 from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
 from metricmix.dissimilarity.known import Known, keys_of, row_keys

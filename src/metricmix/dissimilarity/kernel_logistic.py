@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path, softmax
 from metricmix.dissimilarity.predictors import N_FOLDS, CrossFitted, Training
 from metricmix.dissimilarity.squared_distances import row_squares

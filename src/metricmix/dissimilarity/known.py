@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.labels import is_unlabelled
 from metricmix.state import checked_state, require, stored

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.features import GivenTable
 from metricmix.dissimilarity.item_sources import (
     ItemSource,

@@ -7,11 +7,11 @@ product. :mod:`metricmix.dissimilarity.nearest_items` chooses between these sear
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.squared_distances import Products, sparse_operations
 from metricmix.kernels.blocks import BlockJob, Cost, Found, release
 from metricmix.kernels.compile import kernel

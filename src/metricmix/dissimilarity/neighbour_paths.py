@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.feature_metrics import Metric, check_metric_name
 from metricmix.dissimilarity.features import FeatureDistances, features
 from metricmix.dissimilarity.item_ids import table_items

@@ -12,12 +12,12 @@ Both are pseudo-metrics.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.feature_rows import FeatureRows
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts, facts, states

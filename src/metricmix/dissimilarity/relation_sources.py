@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.diffusion import (
     FLOOR,
     RESTART,

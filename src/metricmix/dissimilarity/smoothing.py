@@ -5,21 +5,30 @@ With the operator :math:`B = D^{-1/2} (A + I) D^{-1/2}` of a graph and a table X
 .. math:: Z = r\,(I - (1 - r) B)^{-1} X \qquad\text{or}\qquad Z = \sum_t w_t B^t X .
 
 Smoothing acts on the rows: columns are independent of each other. So a few columns at a time go
-through all iterations while they are in the cache, on as many threads as there are cores. And
-since :math:`(S X) V = S (X V)`, a wide table is smoothed by its leading right singular vectors V,
-which are found once, before.
+through all iterations while they are in the cache: on a thread each where there are as many such
+blocks as threads, else one block after the other, its rows on all threads. And since
+:math:`(S X) V = S (X V)`, a wide table is smoothed by its leading right singular vectors V, which
+are found once, before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.phases import (
+    BUSY,
+    CALL_SECONDS,
+    TaskQueue,
+    next_task,
+    run_phases,
+    task_done,
+)
 from metricmix.kernels.process_settings import blas_threads
-from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.kernels.threads import ThreadPool, in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -34,7 +43,10 @@ __all__ = [
 SPARSE_COST = 4
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
 COLUMNS = 64
-"""Columns that are smoothed together: few, so that three tables of them stay in the cache."""
+"""Columns that are smoothed together: few, so that three tables of them stay in the cache, and not
+fewer, since fetching an edge takes as long as its products with all of them."""
+RANGES = 4
+"""Ranges of rows per thread, which wait for the last one in each step."""
 LARGE, DIRECTIONS = 1 << 21, 256
 """Entries from which on a table is smoothed in single precision, and by so many leading singular
 vectors if it is wider. On four splits with 20 labels a class, the accuracy of a
@@ -83,8 +95,7 @@ def pagerank_smoothed(
         dense = np.eye(n, dtype=start.dtype) - spread * operator.toarray()
         right = restart * start
         return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
-    edges, series = CompressedRows.of(operator), series.astype(start.dtype)
-    return by_columns(lambda part: chebyshev_sum(edges, part, series), start)
+    return by_columns(operator, start, series, chebyshev=True)
 
 
 def pagerank_series(restart: float, precision: float) -> Floats:
@@ -134,21 +145,41 @@ def walked(operator: Any, table: Floats, weights: Sequence[float]) -> Floats:
     array([[0.75],
            [0.  ]])
     """
-    edges = CompressedRows.of(operator.astype(table.dtype, copy=False))
-    shares = np.asarray(weights, table.dtype)
-    return by_columns(lambda part: sum_of_steps(edges, part, shares), table)
+    operator = operator.astype(table.dtype, copy=False)
+    return by_columns(operator, table, np.asarray(weights), chebyshev=False)
 
 
-def by_columns(smooth: Callable[[Floats], Floats], table: Floats) -> Floats:
-    """Return a table (n, d) with few columns at a time smoothed by a function."""
-    found, threads = np.empty_like(table), threads_for(len(table))
-    step = min(COLUMNS, max(1, -(-table.shape[1] // threads)))
+def by_columns(operator: Any, table: Floats, weights: Floats, *, chebyshev: bool) -> Floats:
+    """Return the weighted sum of the terms of a recurrence, few columns at a time.
 
-    def of_columns(start: int) -> None:
-        some = slice(start, start + step)
-        found[:, some] = smooth(np.ascontiguousarray(table[:, some]))
+    The terms are those of :func:`do_steps`.
+    """
+    (n, d), found = table.shape, np.empty_like(table)
+    edges, weights = CompressedRows.of(operator), weights.astype(table.dtype)
+    threads = threads_for(n)
+    starts = range(0, d, COLUMNS)
 
-    in_threads(of_columns, range(0, table.shape[1], step), threads)
+    def smooth(start: int, pool: ThreadPool) -> None:
+        some = slice(start, start + COLUMNS)
+        part = np.ascontiguousarray(table[:, some])
+        # Ranges of rows with equally many edges.
+        shares = np.linspace(0, edges.indptr[-1], RANGES * pool.threads + 1)[1:-1]
+        cuts = np.searchsorted(edges.indptr, shares if pool.threads > 1 else shares[:0])
+        bounds = np.unique([0, *cuts, n])
+        terms, total = np.zeros((2, *part.shape), part.dtype), np.empty_like(part)
+        steps = Steps(edges, part, weights, chebyshev, bounds, terms, total)
+        per_task = 1 + edges.indptr[-1] * part.shape[1] // len(bounds)
+        at_once = max(1, int(CALL_SECONDS * 1e9 / per_task))
+        sizes = [len(bounds) - 1] * len(weights)
+        run_phases(pool, sizes, lambda queue, seat: do_steps(queue, seat, steps, at_once))
+        found[:, some] = total
+
+    if len(starts) >= threads:
+        in_threads(lambda start: smooth(start, ThreadPool(1)), starts, threads)
+    else:
+        with ThreadPool(threads) as pool:
+            for start in starts:
+                smooth(start, pool)
     return found
 
 
@@ -186,53 +217,93 @@ def add_neighbours(edges: CompressedRows, i: int, table: Floats, total: Floats) 
         e += 1
 
 
-@kernel
-def chebyshev_sum(edges: CompressedRows, start: Floats, series: Floats) -> Floats:
-    """Return the sum of ``series[k] T_k(B) start``; `edges` are the rows of B, (n, n).
+class Steps(NamedTuple):
+    """The steps of a recurrence.
 
-    By :math:`T_{k + 1} = 2 B T_k - T_{k - 1}`. `start` has shape (n, columns), `series` and B the
-    same precision.
+    Attributes
+    ----------
+    edges : CompressedRows
+        Those of B, (n, n).
+    start : (n, width) array
+    weights : (steps,) array
+        Of the same precision as B and the start.
+    chebyshev : bool
+        Whether the terms are Chebyshev polynomials of B, or powers.
+    bounds : (ranges + 1,) array
+        Ranges of rows that threads take.
+    terms : (2, n, width) array
+        The last two terms.
+    total : (n, width) array
+        The sum.
     """
-    n, width = start.shape
-    before, now, total = np.zeros_like(start), start.copy(), np.zeros_like(start)
-    moved = np.empty(width, start.dtype)
-    for i in range(n):
-        for c in range(width):
-            total[i, c] = series[0] * start[i, c]
-    for k in range(1, len(series)):
-        share, first = series[k], k == 1
-        for i in range(n):
-            add_neighbours(edges, i, now, moved)
-            after, of_item = before[i], total[i]
-            if first:
-                for c in range(width):
-                    after[c] = moved[c]
-                    of_item[c] += share * moved[c]
-            else:
-                for c in range(width):
-                    value = moved[c] + moved[c] - after[c]
-                    after[c] = value
-                    of_item[c] += share * value
-        before, now = now, before
-    return total
+
+    edges: CompressedRows
+    start: Floats
+    weights: Floats
+    chebyshev: bool
+    bounds: Indices
+    terms: Floats
+    total: Floats
 
 
 @kernel
-def sum_of_steps(edges: CompressedRows, start: Floats, weights: Floats) -> Floats:
-    """Return the sum of ``weights[t] B^t start``; `edges` are the rows of B, (n, n)."""
-    n, width = start.shape
-    before, after, total = start.copy(), np.empty_like(start), np.zeros_like(start)
-    for i in range(n):
-        for c in range(width):
-            total[i, c] = weights[0] * start[i, c]
-    for t in range(1, len(weights)):
-        for i in range(n):
-            add_neighbours(edges, i, before, after[i])
-        for i in range(n):
+def do_steps(queue: TaskQueue, seat: Indices, steps: Steps, at_once: int) -> int:
+    r"""Do some tasks; task t is a range of rows of step t // ranges.
+
+    Of the sum over k of ``weights[k] T_k start``, with :math:`T_0 = I`, :math:`T_1 = B` and
+    :math:`T_{k + 1} = 2 B T_k - T_{k - 1}`, or of powers of B, with :math:`T_{k + 1} = B T_k`.
+    """
+    start, ranges = steps.start, len(steps.bounds) - 1
+    moved = np.empty(start.shape[1], start.dtype)
+    for _ in range(at_once):
+        task = int(next_task(queue, seat))
+        if task < 0:
+            return task
+        k, low, high = (
+            task // ranges,
+            steps.bounds[task % ranges],
+            steps.bounds[task % ranges + 1],
+        )
+        weight, now, after = steps.weights[k], steps.terms[1 - k % 2], steps.terms[k % 2]
+        if k == 0:
+            after[low:high] = start[low:high]
+            steps.total[low:high] = weight * start[low:high]
+        else:
+            two = steps.chebyshev and k > 1
+            add_terms(steps.edges, low, high, two, weight, now, after, steps.total, moved)
+        task_done(queue, seat)
+    return BUSY
+
+
+@kernel_step
+def add_terms(
+    edges: CompressedRows,
+    low: int,
+    high: int,
+    two: bool,
+    weight: Any,
+    now: Floats,
+    after: Floats,
+    total: Floats,
+    moved: Floats,
+) -> None:
+    """Replace rows of a term by those of the term after next, and add them to the sum.
+
+    The next one is B `now` or, with `two`, 2 B `now` minus the one before.
+    """
+    width = len(moved)
+    for i in range(low, high):
+        add_neighbours(edges, i, now, moved)
+        term, of_item = after[i], total[i]
+        if two:
             for c in range(width):
-                total[i, c] += weights[t] * after[i, c]
-        before, after = after, before
-    return total
+                value = moved[c] + moved[c] - term[c]
+                term[c] = value
+                of_item[c] += weight * value
+        else:
+            for c in range(width):
+                term[c] = moved[c]
+                of_item[c] += weight * moved[c]
 
 
 # -- wide tables -----------------------------------------------------------------------------------

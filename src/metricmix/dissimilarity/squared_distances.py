@@ -8,11 +8,11 @@ costs O(d), or the numbers stored in two sparse rows, and no row is copied
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices, Ints

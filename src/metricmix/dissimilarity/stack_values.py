@@ -16,7 +16,8 @@ from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import BlockJob, Cost, Found, run_blocks
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import check_time, in_threads, threads_for
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_indices, check_square_fits
 

@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import (
     PredictedSource,

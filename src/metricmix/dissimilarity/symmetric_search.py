@@ -19,7 +19,8 @@ import numpy as np
 from metricmix.dissimilarity.nearest_blocks import TILE, TILE_ROWS, empty_places, keep_nearest
 from metricmix.dissimilarity.squared_distances import Products, half_squares
 from metricmix.kernels.compile import kernel, kernel_step
-from metricmix.kernels.threads import check_time, in_threads
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import in_threads
 from metricmix.typing import AnyArray, Ints
 
 __all__ = ["symmetric_search"]

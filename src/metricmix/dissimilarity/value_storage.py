@@ -23,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet, edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.item_graphs import ItemGraph, NearGraph
 from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.learned_sources import PredictionSource
 from metricmix.dissimilarity.relation_sources import GraphRows
@@ -213,15 +215,39 @@ def build_stack(
 
 
 def compute_together(sources: Sequence[ItemSource]) -> None:
-    """Compute several at a time what takes one core: tables to be smoothed, then predictions."""
+    """Compute several at a time what sources are computed from, in the order of what needs what.
+
+    What several of them need, each of these computations finds done.
+    """
     threads = threads_for(sources[0].n)
-    views = [getattr(source, "base", source) for source in sources]
-    starts = {view.start_key: view for view in views if isinstance(view, GraphRows)}
-    in_threads(lambda view: view.narrowed, starts.values(), threads)
+    views = {id(view): view for one in sources for view in (one, getattr(one, "base", None))}
+    smoothed = [view for view in views.values() if isinstance(view, GraphRows)]
     models = [source for source in sources if isinstance(source, PredictionSource)]
+    walked = [getattr(one, "graph", None) for one in (*smoothed, *models)]
+    walked += [view.links for view in smoothed]
+    graphs = {id(graph): graph for graph in walked if isinstance(graph, ItemGraph)}
+    nears = {id(near): near for graph in graphs.values() if (near := nearest_part(graph))}
+    starts = {view.start_key: view for view in smoothed}
+    in_threads(
+        lambda compute: compute(),
+        [
+            *(partial(getattr, near, "strengths") for near in nears.values()),
+            *(partial(getattr, view, "narrowed") for view in starts.values()),
+            *(partial(getattr, source, "known") for source in models[:1]),
+        ],
+        threads,
+    )
+    in_threads(lambda graph: graph.operator, graphs.values(), threads)
+    in_threads(lambda view: view.table, smoothed, threads)
     for source in models:
         source.predictor  # noqa: B018 (they share tables)
     in_threads(lambda source: source.supervised, models, threads)
+
+
+def nearest_part(graph: ItemGraph) -> NearGraph | None:
+    """Return the part of a graph that joins near items, if there is one."""
+    near = getattr(graph, "near", graph)
+    return near if isinstance(near, NearGraph) else None
 
 
 def full_matrices(

@@ -32,11 +32,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.default_specs import model_name
 from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.predictions import PredictedSource

@@ -7,12 +7,12 @@ what a model predicts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.relation_sources import Links
 from metricmix.items.columns import Column, is_block, numbers_of
 from metricmix.items.encoding import MOST_WORDS, counts_of

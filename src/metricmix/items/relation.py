@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import TableFileError
 from metricmix.state import require, stored
 from metricmix.typing import Floats, Indices

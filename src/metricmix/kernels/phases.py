@@ -31,7 +31,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, check_time
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import ThreadPool
 from metricmix.typing import Indices
 
 __all__ = [

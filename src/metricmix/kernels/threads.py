@@ -1,46 +1,44 @@
-"""Parallel loops over kernels on plain Python threads, and the deadline that stops them.
+"""Parallel loops over kernels on plain Python threads.
 
-Compiled code can neither read the clock nor see Ctrl-C. So no kernel call takes long: loops call
-kernels task by task, or slice by slice, and read the clock in between (:func:`check_time`). When
-the time is up, :class:`TimeUp` is raised there. :func:`metricmix.solvers.loop.run` catches it.
+A loop hands its tasks to the threads of a pool. A task may contain a loop of its own: its tasks are
+taken by threads of the same pool that have nothing else to do, so that all cores stay in use where
+few long tasks are left, and never more threads run than the pool has.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from contextvars import Context, ContextVar, copy_context
 from functools import cache
-from threading import Thread
+from threading import Condition, Lock, Thread
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
 
 from metricmix.exceptions import Heard, InputError, issue, kept_warnings
+from metricmix.kernels.deadline import (
+    TimeUp,
+    check_time,
+    inner_deadline,
+    time_left,
+    use_deadline,
+)
 
 __all__ = [
-    "Deadline",
     "ThreadPool",
-    "TimeUp",
     "call_in_background",
-    "check_time",
     "effective_threads",
     "in_threads",
     "one_thread",
     "row_ranges",
-    "stop_after",
     "threads_for",
-    "time_is_up",
-    "time_left",
-    "use_deadline",
     "within_a_task",
 ]
 
@@ -53,116 +51,19 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-# -- the deadline ---------------------------------------------------------------------------------
-
-OVERTIME_SHARE, OVERTIME = 0.05, 0.2
-"""Time that work in progress gets after a limit, as a share of it and in seconds. Limits may be
-exceeded by a tenth and a second; the rest is for the end of a run and for slow machines."""
-
-
-class TimeUp(Exception):  # noqa: N818 (nothing has gone wrong)
-    """The deadline has passed, or another thread has failed: leave the work as it is."""
-
-
-@dataclass
-class Deadline:
-    """When to stop, as values of the clock.
-
-    Attributes
-    ----------
-    end : float
-        No new work begins after this.
-    last : float
-        Work in progress is given up after this.
-    stopped : bool
-        Whether another thread has failed or was interrupted.
-    outer : Deadline, optional
-        That of the thread that started this one.
-    """
-
-    end: float = math.inf
-    last: float = math.inf
-    stopped: bool = False
-    outer: Deadline | None = None
-
-    def has_passed(self) -> bool:
-        """Return whether to give up work in progress."""
-        over = self.last < math.inf and time.perf_counter() >= self.last
-        return over or self.stopped or (self.outer is not None and self.outer.has_passed())
-
-
-_deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-_in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
-"""Whether this thread works on a task of a pool."""
-
-
 def within_a_task() -> bool:
     """Return whether this thread works on a task of a pool, or of a cluster."""
-    return _in_pool.get()
+    return current_team.get() is not None
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Use no other threads inside: this is a task of a worker, beside others."""
-    token = _in_pool.set(True)
+    token = current_team.set(Team(1))
     try:
         yield
     finally:
-        _in_pool.reset(token)
-
-
-@contextmanager
-def stop_after(seconds: float | None) -> Iterator[Deadline]:
-    """Give the work inside so many seconds; None is no limit. Of nested limits the first counts.
-
-    >>> with stop_after(60.0):
-    ...     time_is_up()
-    False
-    """
-    deadline = _within(_deadline.get())
-    if seconds is not None:
-        end = time.perf_counter() + seconds
-        last = end + OVERTIME_SHARE * seconds + OVERTIME
-        deadline.end, deadline.last = min(deadline.end, end), min(deadline.last, last)
-    with use_deadline(deadline):
-        yield deadline
-
-
-def _within(outer: Deadline | None) -> Deadline:
-    """Return a deadline that passes with another one, and can be stopped by itself."""
-    return Deadline() if outer is None else Deadline(outer.end, outer.last, outer=outer)
-
-
-@contextmanager
-def use_deadline(deadline: Deadline) -> Iterator[None]:
-    """Make this the deadline of the work inside, whatever the one outside is."""
-    token = _deadline.set(deadline)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
-
-
-def time_is_up() -> bool:
-    """Return whether no new work should begin, for loops that can end at any time."""
-    deadline = _deadline.get()
-    if deadline is None:
-        return False
-    over = deadline.end < math.inf and time.perf_counter() >= deadline.end
-    return over or deadline.has_passed()
-
-
-def time_left() -> float:
-    """Return the seconds until the deadline passes."""
-    deadline = _deadline.get()
-    return math.inf if deadline is None else max(0.0, deadline.last - time.perf_counter())
-
-
-def check_time() -> None:
-    """Raise TimeUp if the deadline has passed."""
-    deadline = _deadline.get()
-    if deadline is not None and deadline.has_passed():
-        raise TimeUp
+        current_team.reset(token)
 
 
 # -- threads --------------------------------------------------------------------------------------
@@ -238,16 +139,136 @@ def call_in_background(function: Callable[..., Result], *args: Any, **options: A
         raise TimeUp from None
 
 
+class Loop(Generic[T, Result]):
+    """A loop over tasks that several threads take.
+
+    Attributes
+    ----------
+    left : deque
+        Tasks that nobody has taken, numbered.
+    done, heard : dict
+        Results, and warnings, by the numbers of the tasks.
+    errors : list
+        What ended the work of a thread.
+    context : Context
+        The context variables of the thread that began the loop; threads work in copies of it.
+    helpers : int
+        Other threads at work on it; changed by their team.
+    """
+
+    def __init__(self, function: Callable[[T], Result], tasks: Iterable[T], team: Team) -> None:
+        self.function, self.left = function, deque(enumerate(tasks))
+        self.deadline = inner_deadline()
+        self.done: dict[int, Result] = {}
+        self.heard: dict[int, Heard] = {}
+        self.errors: list[BaseException] = []
+        self.helpers = 0
+        token = current_team.set(team)
+        self.context: Context = copy_context()
+        current_team.reset(token)
+
+    def help(self) -> None:
+        """Do tasks until all are taken, or until an error or the deadline."""
+        try:
+            with use_deadline(self.deadline):
+                while self.left:
+                    check_time()
+                    try:
+                        number, task = self.left.popleft()
+                    except IndexError:  # another thread took the last one
+                        return
+                    with kept_warnings() as said:
+                        self.done[number] = self.function(task)
+                    if said:
+                        self.heard[number] = said
+        except BaseException as error:
+            self.deadline.stopped = True
+            self.errors.append(error)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What went wrong: other threads have stopped because of the first error."""
+        first = next((error for error in self.errors if not isinstance(error, TimeUp)), None)
+        return first or next(iter(self.errors), None)
+
+
+class Team:
+    """The threads of a pool, and the loops that they can help with.
+
+    Parameters
+    ----------
+    threads : int
+        With the one that begins the outermost loop.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.closed = threads, False
+        self.loops: list[Loop[Any, Any]] = []
+        lock = Lock()
+        self.begun, self.ended = Condition(lock), Condition(lock)
+        self.helpers = [Thread(target=self.help, daemon=True) for _ in range(threads - 1)]
+        for helper in self.helpers:
+            helper.start()
+
+    def run(self, loop: Loop[Any, Any]) -> None:
+        """Do all tasks of a loop; others help when they have nothing to do."""
+        with self.begun:
+            self.loops.append(loop)
+            self.begun.notify(len(loop.left) - 1)
+        try:
+            loop.context.copy().run(loop.help)
+        finally:
+            with self.ended:
+                self.loops.remove(loop)
+                while loop.helpers:
+                    try:
+                        self.ended.wait()
+                    except KeyboardInterrupt as error:  # wait for them nevertheless
+                        loop.deadline.stopped = True
+                        loop.errors.append(error)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        with self.begun:
+            self.closed = True
+            self.begun.notify_all()
+        for helper in self.helpers:
+            helper.join()
+
+    def help(self) -> None:
+        """Help with loops until the pool is closed."""
+        with self.begun:
+            while not self.closed:
+                # The oldest first: its tasks are the longest.
+                loop = next((loop for loop in self.loops if loop.left), None)
+                if loop is None:
+                    self.begun.wait()
+                    continue
+                loop.helpers += 1
+                self.begun.release()
+                try:
+                    loop.context.copy().run(loop.help)
+                finally:
+                    self.begun.acquire()
+                    loop.helpers -= 1
+                    if not loop.helpers:
+                        self.ended.notify_all()
+
+
+current_team: ContextVar[Team | None] = ContextVar("current_team", default=None)
+"""The threads that this one works with, inside a task."""
+
+
 class ThreadPool:
     """A pool of threads for many short parallel loops.
 
     Starting threads costs as much as a short task, so the threads are reused. The calling thread
-    takes tasks too.
+    takes tasks too. Inside a task of another pool, its threads are used.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        self._pool: ThreadPoolExecutor | None = None  # made when first needed
+        self._own: Team | None = None  # made when first needed
 
     def __enter__(self) -> ThreadPool:
         return self
@@ -258,8 +279,17 @@ class ThreadPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self._own is not None:
+            self._own.close()
+
+    def team_for(self, tasks: int) -> Team | None:
+        """Return who works on a loop, or None if this thread does so alone."""
+        team = current_team.get()
+        if self.threads == 1 or tasks < 2 or (team is not None and team.threads == 1):
+            return None
+        if team is None:
+            team = self._own = self._own or Team(self.threads)
+        return team
 
     def run(
         self, function: Callable[[T], Result], tasks: Sequence[T], *, partial: bool = False
@@ -277,7 +307,8 @@ class ThreadPool:
             If the deadline passes. Then, and after any other error or Ctrl-C, all threads stop at
             their next task or :func:`check_time`, before this returns.
         """
-        if self.threads == 1 or len(tasks) == 1 or _in_pool.get():  # within a task, none is free
+        team = self.team_for(len(tasks))
+        if team is None:
             results: list[Result] = []
             try:
                 for task in tasks:
@@ -287,52 +318,14 @@ class ThreadPool:
                 if not (partial and results):
                     raise
             return results
-        deadline = _within(_deadline.get())
-        left = deque(enumerate(tasks))
-        done: dict[int, Result] = {}
-        heard: dict[int, Heard] = {}
-
-        def work() -> None:
-            token = _in_pool.set(True)
-            try:
-                with use_deadline(deadline):
-                    while left:
-                        check_time()
-                        try:
-                            place, task = left.popleft()
-                        except IndexError:  # another thread took the last one
-                            return
-                        with kept_warnings() as said:
-                            done[place] = function(task)
-                        if said:
-                            heard[place] = said
-            except BaseException:
-                deadline.stopped = True
-                raise
-            finally:
-                _in_pool.reset(token)
-
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads - 1)
-        started = min(self.threads, len(tasks)) - 1
-        others = [self._pool.submit(copy_context().run, work) for _ in range(started)]
-        try:
-            work()
-            for other in others:
-                other.result()
-        except BaseException as error:  # no task keeps running in the background
-            deadline.stopped = True
-            wait(others)
-            # The others have stopped because of the first error, or as the time is up.
-            errors = [error, *(other.exception() for other in others)]
-            first = next((e for e in errors if e and not isinstance(e, TimeUp)), error)
-            if first is not error:
-                raise first from None
-            if not (partial and done and isinstance(error, TimeUp)):
-                raise
-        for place in sorted(heard):
-            issue(heard[place])
-        return [done[place] for place in sorted(done)]
+        loop = Loop(function, tasks, team)
+        team.run(loop)
+        error = loop.error
+        if error is not None and not (partial and loop.done and isinstance(error, TimeUp)):
+            raise error
+        for number in sorted(loop.heard):
+            issue(loop.heard[number])
+        return [loop.done[number] for number in sorted(loop.done)]
 
 
 def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from metricmix.kernels.blocks import BlockJob, Cost, Found, release, run_blocks
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.minplus import (
     Packed,
     pack_columns,
@@ -19,7 +20,6 @@ from metricmix.kernels.minplus import (
     update_rows,
 )
 from metricmix.kernels.minplus_tile import STRIP
-from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray
 
 __all__ = [

@@ -10,11 +10,11 @@ lengths are projected, classes are made of the labelled items themselves.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.examples import corners_of, with_examples
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.learning.learned import Learned, id_of
 from metricmix.learning.rules import ClassMean, FittedRule

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack

@@ -10,12 +10,12 @@ with weights that depend on u and v where the mixture is a local one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.edge_set import NearOrder
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.predictions import PredictedSource

@@ -9,15 +9,16 @@ into tasks that share no pair, so that threads can sweep over them at the same t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.phases import BUSY, TaskQueue, next_task, run_phases, task_done
-from metricmix.kernels.threads import ThreadPool, check_time
+from metricmix.kernels.threads import ThreadPool
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [

@@ -30,7 +30,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, time_is_up
+from metricmix.kernels.deadline import time_is_up
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.constraints import ConstraintArrays, KeyedDuals, TriangleConstraints
 from metricmix.typing import Floats, Indices
 

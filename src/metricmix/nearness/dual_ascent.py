@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from metricmix.kernels.threads import ThreadPool, TimeUp, time_is_up
+from metricmix.kernels.deadline import TimeUp, time_is_up
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.constraints import KeyedDuals, TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
 from metricmix.nearness.loss import Loss

@@ -16,10 +16,10 @@ them out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.nearness.constraints import TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AcceleratedAscent, AscentState
 from metricmix.nearness.problem import NearnessProblem, closure_of

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, TimeUp, stop_after, threads_for
+from metricmix.kernels.deadline import TimeUp, stop_after
+from metricmix.kernels.threads import ThreadPool, threads_for
 from metricmix.metric import clip_to_metric
 from metricmix.nearness.pair_objective import PairObjective, TermProperties, check_smoothness
 from metricmix.nearness.problem import closure_of, matrix_of, pairs_of

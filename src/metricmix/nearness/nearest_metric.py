@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from metricmix.devices import resolve_device
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
+from metricmix.kernels.deadline import TimeUp, stop_after
+from metricmix.kernels.threads import ThreadPool, effective_threads
 from metricmix.nearness.constraints import SMALL
 from metricmix.nearness.dual_ascent import repair_primal
 from metricmix.nearness.norms.norm import NORMS

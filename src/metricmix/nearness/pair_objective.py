@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.objectives.base import Objective
 from metricmix.typing import Floats, Indices
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.cached import cached_property
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import mirror
 from metricmix.nearness.norms.norm import NORMS, Norm

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import TimeUp
+from metricmix.kernels.deadline import TimeUp
 from metricmix.metric import clip_to_metric
 from metricmix.nearness.problem import NearnessProblem
 from metricmix.solvers.loop import Certificate, Solver

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.minplus import mirror
 from metricmix.kernels.minplus_tile import STRIP
-from metricmix.kernels.threads import ThreadPool, check_time, row_ranges
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.kernels.triangles import lower_by_detours
 from metricmix.nearness.constraints import blocks_for, key_of
 from metricmix.nearness.problem import write_lower_triangle

@@ -122,7 +122,8 @@ def violation_counts(
     [ViolationCount(item=2, triangles=4, remaining=0, partner=3)]
     """
     check_integer(top, name="top", low=0)
-    matrix, tolerance = _read(D, tol)
+    n_jobs = threads_for(np.shape(D)[0] if np.ndim(D) else 0, n_jobs)
+    matrix, tolerance = _read(D, tol, n_jobs)
     n = len(matrix)
     shares = row_ranges(n, 1, 64)[::-1]  # the first rows take longest, and come first
     partial = [np.zeros(n, np.int64) for _ in shares]
@@ -130,7 +131,7 @@ def violation_counts(
     def count(k: int) -> None:
         count_violations(matrix, *shares[k], tolerance, partial[k])
 
-    in_threads(count, list(range(len(shares))), threads_for(n, n_jobs))
+    in_threads(count, list(range(len(shares))), n_jobs)
     counts: Indices = np.sum(partial, axis=0)
     remaining = int(counts.sum()) // 3
     unlisted = np.ones(n, bool)
@@ -139,8 +140,7 @@ def violation_counts(
         worst = most_consistent(matrix, np.flatnonzero(counts == counts.max()), unlisted, tolerance)
         own = int(counts[worst])
         unlisted[worst] = False
-        shared = np.zeros(n, np.int64)
-        count_violations_of_item(matrix, worst, unlisted, tolerance, shared)
+        shared = violations_with(matrix, worst, unlisted, tolerance, n_jobs)
         other = int(shared.argmax())
         partner = other if own > 1 and 2 * int(shared[other]) > own else None
         counts = counts - shared
@@ -169,8 +169,7 @@ def most_consistent(d: Floats, tied: Indices, unlisted: NDArray[np.bool_], tol: 
             int((d[j, beside[k + 1 :]] > near[k] + near[k + 1 :] + tol).sum())
             for k, j in enumerate(beside.tolist())
         )
-        shared = np.zeros(len(d), np.int64)
-        count_violations_of_item(d, r, unlisted, tol, shared)
+        shared = violations_with(d, r, unlisted, tol, 1)
         ends = int(shared.sum()) // 2 - opposite
         roles.append((-max(ends, opposite), -ends, r))
     return min(roles)[-1] if roles else int(tied[0])
@@ -223,7 +222,8 @@ def worst_triangles(
     [Triangle(i=0, k=3, j=2, direct=9.0, first=2.0, second=1.0)]
     """
     check_integer(top, name="top", low=0)
-    matrix, tolerance = _read(D, tol)
+    n_jobs = threads_for(np.shape(D)[0] if np.ndim(D) else 0, n_jobs)
+    matrix, tolerance = _read(D, tol, n_jobs)
     n = len(matrix)
     unknown = np.isnan(matrix)
     matrix[unknown] = np.inf  # no edge
@@ -252,24 +252,41 @@ def worst_triangles(
     return triangles
 
 
-def _read(D: ArrayLike, tol: float) -> tuple[Floats, float]:
+def violations_with(
+    d: Floats, r: int, chosen: NDArray[np.bool_], tolerance: float, n_jobs: int | None
+) -> Indices:
+    """Return, for every item, with how many chosen items it and r violate a triangle."""
+    n = len(d)
+    found = in_threads(
+        lambda rows: count_violations_of_item(d, r, chosen, tolerance, *rows),
+        row_ranges(n, 1, 16)[::-1],
+        n_jobs,
+    )
+    shared: Indices = np.sum(found, axis=0)
+    return shared
+
+
+def _read(D: ArrayLike, tol: float, n_jobs: int | None) -> tuple[Floats, float]:
     """Return an exactly symmetric copy, NaN where unknown, and the absolute tolerance."""
     values = as_float_array(D, name="D")
     check_square_fits(len(values), 11, what="a copy as float64", argument="D")
     given = np.array(values, np.float64)
     unknown = np.isnan(given)
-    given[unknown] = 0.0
+    if unknown.any():
+        given[unknown] = 0.0
     checked = check_square(
         given,
         name="D",
         allow_negative=True,
         require_zero_diagonal=False,
         offer_directed=False,
+        n_jobs=n_jobs,
     )
-    matrix = np.ascontiguousarray(symmetrized(checked))
+    matrix = np.ascontiguousarray(symmetrized(checked, n_jobs=n_jobs))
     share = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
-    tolerance = share * float(np.abs(matrix).max())
-    matrix[unknown | unknown.T] = np.nan
+    tolerance = share * max(float(matrix.max()), -float(matrix.min()))
+    if unknown.any():
+        matrix[unknown | unknown.T] = np.nan
     np.fill_diagonal(matrix, 0.0)
     return matrix, tolerance
 
@@ -305,12 +322,13 @@ def count_violations(d: Floats, low: int, high: int, tolerance: float, counts: I
 
 @kernel
 def count_violations_of_item(
-    d: Floats, r: int, chosen: NDArray[np.bool_], tolerance: float, counts: Indices
-) -> None:
-    """Count the violated triangles of item r with two chosen items, for each of these."""
+    d: Floats, r: int, chosen: NDArray[np.bool_], tolerance: float, low: int, high: int
+) -> Indices:
+    """Count the violated triangles {j, k, r} of chosen items, low <= j < high, j < k, for each."""
     n = d.shape[0]
+    counts = np.zeros(n, np.int64)
     dr = d[r]
-    for j in range(n):
+    for j in range(low, high):
         if not chosen[j] or j == r:
             continue
         dj = d[j]
@@ -322,3 +340,4 @@ def count_violations_of_item(
             here += violated
             counts[k] += violated
         counts[j] += here
+    return counts

@@ -93,7 +93,7 @@ def project(
         return np.asarray(
             in_torch("shortest_paths", "closure", where, W, name="W", directed=directed)
         )
-    lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
+    lengths = check_square(W, name="W", directed=directed, allow_infinite=True, n_jobs=n_jobs)
     return closed_copy(lengths, directed=directed, n_jobs=n_jobs)
 
 

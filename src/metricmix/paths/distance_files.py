@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike
 from metricmix.atomic import remove_leftovers, temporary_entry
 from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.kernels.blocks import BlockJob, Cost, Found, current_engine, run_blocks
-from metricmix.kernels.threads import check_time, effective_threads
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import effective_threads
 from metricmix.memory import in_words
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.paths.lanes import LANES, lanes_per_unit

@@ -24,6 +24,7 @@ import numpy as np
 
 from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.locality import reorder, tour_order
 from metricmix.kernels.minplus import (
     Packed,
@@ -44,7 +45,7 @@ from metricmix.kernels.phases import (
     run_phases,
     task_done,
 )
-from metricmix.kernels.threads import ThreadPool, check_time, effective_threads, row_ranges
+from metricmix.kernels.threads import ThreadPool, effective_threads, row_ranges
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_copies_fit
 

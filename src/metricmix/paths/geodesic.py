@@ -34,7 +34,7 @@ from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.mixture.edge_lengths import (
     ROWS_AT_ONCE,
     EdgeLengths,

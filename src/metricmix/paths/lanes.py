@@ -20,7 +20,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from metricmix.kernels.compile import kernel, kernel_step
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.mixture.edge_lengths import SparseLengths
 from metricmix.paths.sweeps import BLOCK, SLICE, lower_key, open_roots, sweep_blocks
 from metricmix.typing import AnyArray, Ints

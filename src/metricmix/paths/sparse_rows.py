@@ -17,7 +17,8 @@ import numpy as np
 
 from metricmix.kernels.blocks import BlockJob, Cost, Found, stream_blocks
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import check_time, effective_threads
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
 from metricmix.paths.lanes import LANES, VECTOR, lanes_per_unit, run_lanes
 from metricmix.paths.sweeps import BLOCK, run_labels, run_sweeps, step_width

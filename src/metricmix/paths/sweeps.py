@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from metricmix.kernels.compile import kernel, kernel_step, kernel_template
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.heap import Ball, lift, read_arcs, search
-from metricmix.kernels.threads import check_time
 from metricmix.mixture.edge_lengths import SparseLengths
 from metricmix.typing import AnyArray, Indices, Ints
 

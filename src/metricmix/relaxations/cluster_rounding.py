@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time, time_is_up
 from metricmix.kernels.heap import clear, empty_ball
-from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import (
     SLICE,
     Adjacency,

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, check_time, row_ranges
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.relaxations.flow_paths import (
     Paths,
     add_loads,

@@ -18,13 +18,14 @@ sends up to :math:`|w|` along its paths, over edges of capacity w.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
 
+from metricmix.cached import cached_property
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.minplus import mirror
-from metricmix.kernels.threads import ThreadPool, check_time, in_threads, row_ranges, threads_for
+from metricmix.kernels.threads import ThreadPool, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
 from metricmix.relaxations.cluster_rounding import clustering_cost, round_clusters
 from metricmix.relaxations.graph_search import PARTS, SLICE, Adjacency

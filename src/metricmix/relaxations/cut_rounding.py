@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time, time_is_up
 from metricmix.kernels.heap import clear, empty_ball, reach, search, settle
-from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import SLICE, Adjacency, read_edges, with_lengths
 from metricmix.relaxations.weighted_graphs import DemandNetwork, WeightedGraph
 from metricmix.typing import Floats, Indices, Ints

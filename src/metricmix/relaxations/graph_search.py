@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.heap import Ball, reach, search
-from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [

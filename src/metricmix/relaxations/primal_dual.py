@@ -29,7 +29,8 @@ import numpy as np
 
 from metricmix.devices import torch_module
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, check_time
+from metricmix.kernels.deadline import check_time
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.iterates import DualIterate, PrimalIterate, Restarts
 from metricmix.typing import Floats, Indices, Ints, Keys
 

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 import numpy as np
 
 from metricmix.devices import resolve_device
-from metricmix.kernels.threads import ThreadPool, stop_after, threads_for
+from metricmix.kernels.deadline import stop_after
+from metricmix.kernels.threads import ThreadPool, threads_for
 from metricmix.relaxations.state import RelaxationState
 from metricmix.relaxations.weighted_graphs import separation
 from metricmix.solvers.loop import (

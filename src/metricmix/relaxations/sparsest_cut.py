@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import ThreadPool
 from metricmix.memory import check_room

@@ -18,11 +18,11 @@ the share v / (v + s) of the way to x). A linear program over the same rows find
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.solvers.loop import Certificate, Outcome
 from metricmix.solvers.minimize import FEW_TERMS, METHODS, IterativeSolver

@@ -22,11 +22,11 @@ M_r[i, j]` or :math:`a_r = M_r[i, j]`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for

@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from metricmix.exceptions import InputError, is_interruption
-from metricmix.kernels.threads import (
+from metricmix.kernels.deadline import (
     Deadline,
     TimeUp,
     stop_after,
@@ -166,7 +166,7 @@ class Solver(ABC, Generic[State]):
         """Return the next state, a pure function of this one and the random numbers drawn.
 
         It may reuse the arrays of `state`, if an interruption leaves them as they were. Where it
-        may take long, it calls :func:`~metricmix.kernels.threads.check_time` several times a
+        may take long, it calls :func:`~metricmix.kernels.deadline.check_time` several times a
         second, as parallel loops do before each task.
         """
 

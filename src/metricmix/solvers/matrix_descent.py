@@ -14,15 +14,15 @@ import hashlib
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.cached import cached_property
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import TimeUp, check_time, stop_after
 from metricmix.kernels.mixing import form_lengths, length_of
-from metricmix.kernels.threads import TimeUp, check_time, stop_after
 from metricmix.metric import clip_to_metric
 from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.mixture.linear import LINKS, link_code, link_derivative

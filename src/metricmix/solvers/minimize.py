@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import TimeUp, stop_after
+from metricmix.kernels.deadline import TimeUp, stop_after
 from metricmix.mixture.linear import LINKS, LinearWeights, Mixture
 from metricmix.mixture.local import RegionWeights
 from metricmix.objectives.base import Objective, check_objective

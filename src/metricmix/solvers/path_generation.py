@@ -18,14 +18,14 @@ the place of dozens of full sub-gradients: the choice over sparse edges.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.process_settings import blas_threads
-from metricmix.kernels.threads import check_time
 from metricmix.mixture.linear import link, link_derivative
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.trees import grow_trees

@@ -16,14 +16,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.mixing import dense_edge_gradient
-from metricmix.kernels.threads import check_time, in_threads, threads_for
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
 from metricmix.mixture.linear import LinearWeights, Mixture, Parametrisation
 from metricmix.objectives.base import Objective

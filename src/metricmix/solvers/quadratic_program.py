@@ -18,11 +18,11 @@ Any multipliers :math:`y \ge 0` give a lower bound of f over all metrics, howeve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.kernels.process_settings import blas_threads
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows

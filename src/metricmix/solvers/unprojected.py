@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.mixture.linear import link_and_derivative
 from metricmix.solvers.problem import Problem
 from metricmix.typing import AnyArray, Floats, Indices

@@ -31,9 +31,10 @@ import numpy as np
 import torch
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.deadline import check_time
 from metricmix.kernels.minplus import lower_by_product, pack_panels
 from metricmix.kernels.minplus import min_plus as product_of
-from metricmix.kernels.threads import check_time, in_threads, threads_for
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.kernels.triangles import ROW_BLOCK, worst_triangles
 from metricmix.paths import floyd_warshall
 from metricmix.paths.trees import find_predecessors, push_flow

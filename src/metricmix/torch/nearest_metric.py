@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.nearness.problem import NearnessProblem, matrix_of, pairs_of
 from metricmix.nearness.solver import BestMetric, NearnessSolver, WarmStart
 from metricmix.solvers.checkpoint import on_host

@@ -24,7 +24,7 @@ import torch
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.deadline import check_time
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import LabelObjective
 from metricmix.objectives.class_means import LABELS_AT_ONCE, ClassMeans, stratified_blocks

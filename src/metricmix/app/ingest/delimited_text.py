@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from metricmix.cached import cached_property
 from metricmix.exceptions import TableFileError, array_file_errors
 from metricmix.items.items import Origin
 from metricmix.memory import check_room

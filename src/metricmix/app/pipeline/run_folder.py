@@ -24,13 +24,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from metricmix.app.page.content import page_content
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.values import PageContent
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor

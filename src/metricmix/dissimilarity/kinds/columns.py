@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.column_sources import scaled_numbers, topics_of
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.column_sources import NumberRows, scaled_numbers, unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import KINDS

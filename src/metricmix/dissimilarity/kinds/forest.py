@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.forests import BaggedTrees, grown_trees
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.learned_sources import ModelSource, dense

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.column_sources import unit_rows
 from metricmix.dissimilarity.item_graphs import JointGraph, near_graph
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, view_of

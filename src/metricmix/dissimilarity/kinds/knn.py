@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.column_sources import ColumnSource
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix

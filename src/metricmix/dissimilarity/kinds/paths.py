@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.breadth_first import breadth_first, longest_path
 from metricmix.dissimilarity.graphs import Graph
 from metricmix.dissimilarity.item_sources import NewItemData

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.relation_sources import ShareRows
 from metricmix.dissimilarity.specs import KINDS

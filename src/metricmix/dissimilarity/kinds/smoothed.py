@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.specs import KINDS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.column_sources import topics_of, unit_rows
 from metricmix.dissimilarity.item_sources import NewItemData, SourceData, TableSource
 from metricmix.dissimilarity.specs import KINDS, SourceSpec

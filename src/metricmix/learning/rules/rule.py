@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.logistic_path import softmax
 from metricmix.dissimilarity.predictions import moved_in

@@ -6,13 +6,14 @@ r"""The sum of absolute changes, by dual ascent with proximal terms.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, call_in_background, time_left
+from metricmix.kernels.deadline import time_left
+from metricmix.kernels.threads import ThreadPool, call_in_background
 from metricmix.nearness.constraints import TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
 from metricmix.nearness.dual_ascent import DualAscent

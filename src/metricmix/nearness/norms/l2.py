@@ -6,11 +6,11 @@ r"""Least squares, by dual ascent.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.devices import torch_module
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import ThreadPool
