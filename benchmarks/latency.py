@@ -14,7 +14,7 @@ import metricmix as mm
 from benchmarks.measure import table
 
 TITLE = "One query of a fitted model"
-SIZES = (1_000, 100_000)
+SIZES = (1_000, 100_000, 1_000_000)
 SOURCES = ("numbers=raw:x*", "learned=learned:x*")
 CLASSES, COLUMNS, PER_CLASS, QUERIES = 10, 10, 20, 20
 

@@ -28,6 +28,7 @@ LAYERS = [
     "kernels",
     "metric",
     "items",
+    "paths.floyd_warshall",
     "dissimilarity",
     "mixture",
     "paths",
@@ -57,7 +58,7 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 342,  # room for a few kinds of sources
+    "files": 344,  # room for a kind of source
     "modules with a single importer": 68,
     "private helpers used once": 40,
     "class names defined twice": 0,

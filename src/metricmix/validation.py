@@ -78,6 +78,7 @@ def check_square(
     allow_infinite: bool = False,
     allow_negative: bool = False,
     require_zero_diagonal: bool = True,
+    allow_unknown: bool = False,
     offer_directed: bool = True,
     items: Sequence[object] | None = None,
     n_jobs: int | None = None,
@@ -85,9 +86,9 @@ def check_square(
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
-    becomes float64. A square array with n >= 1 rows, without NaN (or masked entries), symmetric up
-    to rounding (1e-9 of the largest entry, 1e-6 in float32) unless `directed`, is what comes out;
-    or an
+    becomes float64. A square array with n >= 1 rows, without NaN (or masked entries) unless
+    `allow_unknown`, symmetric up to rounding (1e-9 of the largest entry, 1e-6 in float32) unless
+    `directed`, is what comes out; or an
     :class:`~metricmix.exceptions.InputError`, which speaks of `directed` only to those who can pass
     it, and calls rows by their ids if `items` are given.
     """
@@ -103,7 +104,7 @@ def check_square(
     n = array.shape[0]
     if n == 0:
         raise InputError(argument=name, expected="at least one item", found="an empty matrix")
-    read = partial(survey_rows, array, allow_infinite, allow_negative, not directed)
+    read = partial(survey_rows, array, allow_infinite, allow_unknown, allow_negative, not directed)
     surveys = over_row_blocks(read, n, n_jobs)
     strange = next((survey.strange for survey in surveys if survey.strange is not None), None)
     if strange is not None:
@@ -122,6 +123,8 @@ def check_square(
     worst, worst_pair = max(((s.gap, s.gap_at) for s in surveys), key=lambda found: found[0])
     if require_zero_diagonal:
         diagonal = np.diagonal(array)
+        if allow_unknown:
+            diagonal = np.nan_to_num(diagonal, nan=0.0)
         if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):
             i = int(np.argmax(np.abs(diagonal)))
             raise InputError(
@@ -389,6 +392,7 @@ class RowSurvey(NamedTuple):
 def survey_rows(
     array: NDArray[Any],
     allow_infinite: bool,
+    allow_unknown: bool,
     allow_negative: bool,
     symmetric: bool,
     bounds: tuple[int, int],
@@ -401,18 +405,22 @@ def survey_rows(
         largest = max(high, -low)
     else:
         finite = np.isfinite(rows)
-        strange = ~finite if not allow_infinite else np.isnan(rows) | (rows == -np.inf)
+        strange = ~finite
+        if allow_infinite:
+            strange &= rows != np.inf
+        if allow_unknown:
+            strange &= ~np.isnan(rows)
         if strange.any():
             return RowSurvey(_first(strange, start))
         largest = float(np.max(np.abs(rows), where=finite, initial=0.0))
-    if low < 0 and not allow_negative:
+    if not (low >= 0 or allow_negative) and (rows < 0).any():
         return RowSurvey(_first(rows < 0, start))
     if not symmetric:
         return RowSurvey(None, largest)
     with np.errstate(invalid="ignore"):
         gaps = np.abs(rows[:, :stop] - np.asarray(array[:stop, start:stop]).T)
     gap = float(gaps.max())
-    if np.isnan(gap):  # inf - inf
+    if np.isnan(gap):  # inf - inf, or unknown
         gaps[np.isnan(gaps)] = 0.0
         gap = float(gaps.max())
     if gap == 0:

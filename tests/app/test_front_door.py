@@ -746,8 +746,8 @@ def test_wrong_rows_and_ids_get_one_sentence() -> None:
     result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
     new = pd.DataFrame({"id": ["n0"]})
     rows = {name: frame.iloc[:1].copy() for name, frame in data.arguments["matrices"].items()}
-    rows["near"].iloc[0, 3] = np.nan
-    with pytest.raises(InputError, match="finite dissimilarities >= 0, got nan from row 0"):
+    rows["near"].iloc[0, 3] = np.inf
+    with pytest.raises(InputError, match="finite dissimilarities >= 0, got inf from row 0"):
         result.predict(new, matrices=rows)
     with pytest.raises(InputError, match=r"^a: expected one of .*, got 'zzz'"):
         result.explain("zzz")

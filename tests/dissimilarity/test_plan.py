@@ -139,9 +139,9 @@ def test_what_has_no_ids_must_be_as_long(items, tmp_path: Path) -> None:
 
 
 BAD_MATRICES = {
-    "missing item": ("id,a,b\na,0,1\nb,1,0\n", "found 1 missing, such as 'c'"),
+    "missing items": ("id,a\na,0\n", "found 2 missing, such as 'b', 'c'"),
     "no number": ("id,a,b,c\na,0,far,1\nb,1,0,1\nc,1,1,0\n", "line 2, column 3: expected a number"),
-    "unknown": ("id,a,b,c\na,0,,1\nb,,0,1\nc,1,1,0\n", "found none from 'a' to 'b' (2 such)"),
+    "unknown": ("id,a,b,c\na,0,,\nb,,0,\nc,,,0\n", "expected a pair that is known, got NaN"),
     "negative": ("id,a,b,c\na,0,-2,1\nb,-2,0,1\nc,1,1,0\n", "found -2 from 'a' to 'b'"),
     "one way": (
         "id,a,b,c\na,0,3,1\nb,2,0,1\nc,1,1,0\n",

@@ -405,7 +405,7 @@ BAD = {
         spoiled(2, 5, 9.0, symmetric=False),
         r"expected symmetric, largest asymmetry .* at \((2, 5|5, 2)\); pass directed=True or symm",
     ),
-    "NaN": (spoiled(1, 4, np.nan), r"expected finite entries, found nan at \(1, 4\)"),
+    "unknown": (np.full((12, 12), np.nan), "expected a pair that is known, got NaN for all"),
     "inf": (spoiled(1, 4, np.inf), r"expected finite entries, found inf at \(1, 4\)"),
     "negative": (spoiled(3, 6, -0.5), r"expected non-negative entries, found -0\.5 at \(3, 6\)"),
     "diagonal": (spoiled(2, 2, 1.0), r"expected a zero diagonal, found 1 at \(2, 2\); set it to 0"),

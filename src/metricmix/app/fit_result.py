@@ -348,14 +348,13 @@ def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[
     for name, given in matrices.items():
         if hasattr(given, "loc"):
             columns = dict(zip(texts_of(list(given.columns)), range(given.shape[1]), strict=True))
-            missing = [item for item in ids if item not in columns]
-            if missing:
+            if not columns.keys() & set(ids):
                 raise InputError(
                     argument=f"matrices[{name!r}]",
                     expected="a column per item of the fit",
-                    found=f"none for {missing[0]!r}",
+                    found=f"none for {ids[0]!r}",
                 )
-            given = given.iloc[:, [columns[item] for item in ids]]
+            given = given.set_axis(list(columns), axis=1).reindex(columns=list(ids))
         rows = as_float_array(given, name=f"matrices[{name!r}]")
         if rows.shape != (m, len(ids)):
             raise InputError(
@@ -363,7 +362,7 @@ def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[
                 expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
                 found=rows.shape,
             )
-        wrong = np.argwhere(~(np.isfinite(rows) & (rows >= 0)))
+        wrong = np.argwhere(np.isinf(rows) | (rows < 0))  # NaN is unknown
         if len(wrong):
             x, j = wrong[0]
             raise InputError(

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.dissimilarity.unknown_pairs import known_both_ways
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.items.cells import quoted, shorten
 from metricmix.items.items import BY_ROW, Items, id_hint
@@ -50,7 +51,7 @@ class SourceReport:
     of a foreign id and the id of the table that it may stand for. `n_repeated` edges are duplicates
     of others; `n_both_ways` edges of an undirected graph occur in both directions, and
     `direction_stated` says whether that was asked for. Where most ids are foreign, `id_hint` says
-    what may match them.
+    what may match them. `n_unknown` pairs of items have no entry in a matrix.
     """
 
     name: str
@@ -62,6 +63,7 @@ class SourceReport:
     foreign: tuple[str, ...] = ()
     n_missing: int = 0
     missing: tuple[str, ...] = ()
+    n_unknown: int = 0
     n_edges: int = 0
     n_edges_left_out: int = 0
     n_repeated: int = 0
@@ -136,10 +138,15 @@ class SourceReport:
         for theirs, ours in self.lookalikes[:1]:
             yield f"unknown id {theirs!r}; did you mean {ours!r}?"
         if self.n_missing:
+            what = "row" if self.kind == "matrix" else "edge"
             yield (
-                f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no edge, "
+                f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no {what}, "
                 f"such as {shorten(self.missing)}"
             )
+        if self.n_unknown:
+            yield f"{self.n_unknown:,} pair{'s are' if self.n_unknown != 1 else ' is'} unknown"
+        if self.kind == "matrix" and (self.n_missing or self.n_unknown):
+            yield "what the other sources say stands where this one says nothing"
         if self.n_both_ways:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"
@@ -336,9 +343,9 @@ def match_matrix(
 ) -> tuple[SourceReport, Floats]:
     """Match the names of a matrix with the items.
 
-    Returns the report, and the entries in the order of the items. MatrixFileError if an item is not
-    in it, or it is not a dissimilarity matrix: entries >= 0, zero diagonal, symmetric unless
-    `directed`.
+    Returns the report, and the entries in the order of the items, NaN where they are not known.
+    MatrixFileError if most items are not in it, or it is not a dissimilarity matrix: entries >= 0,
+    zero diagonal, symmetric unless `directed`.
     """
     ids, n, matrix = items.ids, len(items.ids), items.matrices[spec.file or ""]
     file = matrix.source
@@ -352,22 +359,29 @@ def match_matrix(
     rows = np.arange(n)
     if matrix.items is not None:
         rows = places_of(matrix, ids, items.source, hint)
+    absent = rows < 0
     values = matrix.values[np.ix_(rows, rows)]
-    unknown = np.argwhere(np.isnan(values))
-    if len(unknown):
-        i, j = unknown[0].tolist()
-        raise MatrixFileError(
-            f"{file}: expected all entries between items, found none from {ids[i]!r} to "
-            f"{ids[j]!r} ({len(unknown)} such); fill them in, as metricmix repair does"
-        )
+    if absent.any():
+        values[absent], values[:, absent] = np.nan, np.nan
     try:
-        check_square(values, name=str(file), directed=directed, offer_directed=False, items=ids)
+        check_square(
+            values,
+            name=str(file),
+            directed=directed,
+            allow_unknown=True,
+            offer_directed=False,
+            items=ids,
+        )
+        if np.isnan(values).any():
+            values = known_both_ways(values, str(file), directed=directed)
     except InputError as error:
         if error.expected.startswith("symmetric"):
             error = error.replace(remedy=ASYMMETRY_REMEDY)
         raise MatrixFileError(str(error)) from None
     used = set(rows.tolist())
     foreign = [name for k, name in enumerate(names) if k not in used]
+    missing = [ids[k] for k in np.flatnonzero(absent)]
+    unknown = int(np.isnan(values[np.ix_(~absent, ~absent)]).sum())
     report = SourceReport(
         spec.name,
         "matrix",
@@ -375,6 +389,9 @@ def match_matrix(
         by_order=matrix.items is None,
         n_foreign=len(foreign),
         foreign=tuple(foreign[:EXAMPLES]),
+        n_missing=len(missing),
+        missing=tuple(missing[:EXAMPLES]),
+        n_unknown=unknown if directed else unknown // 2,
         how_read=matrix.remarks,
         is_tree=matrix.is_tree,
     )
@@ -384,10 +401,10 @@ def match_matrix(
 def places_of(
     matrix: Matrix, ids: Sequence[str], table: Path | str | None = None, hint: str = ""
 ) -> Indices:
-    """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
+    """Return the rows of a matrix that belong to some ids, -1 if it has none.
 
-    Names of trees may have underscores for blanks, as Newick and NEXUS allow. `hint` says what to
-    do where most ids have none.
+    MatrixFileError if at least half of them have none; `hint` says what to do then. Names of trees
+    may have underscores for blanks, as Newick and NEXUS allow.
     """
     names = matrix.items or ()
     row_of = {name: k for k, name in enumerate(names)}
@@ -395,13 +412,11 @@ def places_of(
         for k, name in enumerate(names):
             row_of.setdefault(name.replace("_", " "), k)
     missing = [item for item in ids if item not in row_of]
-    if missing:
-        remedy = "add them, or take them out of the table"
-        if hint and 2 * len(missing) > len(ids):
-            remedy = hint
+    if 2 * len(missing) >= len(ids):
         raise MatrixFileError(
-            f"{matrix.source}: expected all {len(ids)} items{f' of {table}' if table else ''}, "
-            f"found {len(missing)} missing, such as {quoted(missing)}, and ids such as "
-            f"{quoted(names)}; {remedy}"
+            f"{matrix.source}: expected most of the {len(ids)} items"
+            f"{f' of {table}' if table else ''}, found {len(missing)} missing, such as "
+            f"{quoted(missing)}, and ids such as {quoted(names)}; "
+            f"{hint or 'add them, or take them out of the table'}"
         )
-    return np.array([row_of[item] for item in ids], dtype=np.int64)
+    return np.array([row_of.get(item, -1) for item in ids], dtype=np.int64)

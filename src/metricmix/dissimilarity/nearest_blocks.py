@@ -232,6 +232,7 @@ class NearestCentres(BlockJob):
 # -- products and comparisons --------------------------------------------------------------------
 
 
+@kernel
 def search_tiles(
     A: AnyArray,
     rows: Ints,
@@ -248,11 +249,10 @@ def search_tiles(
     """
     step = max(1, room.size // max(1, len(A)))
     for low in range(0, len(B), step):
-        some = slice(low, min(low + step, len(B)))
-        shape = len(A), some.stop - low
-        values = room[: shape[0] * shape[1]].reshape(shape)
-        np.matmul(A, B[some].T, out=values)
-        keep_nearest(values, halves[some], rows, columns[some], found, best)
+        high = min(low + step, len(B))
+        values = room[: len(A) * (high - low)].reshape((len(A), high - low))
+        np.dot(A, B[low:high].T, values)
+        keep_nearest(values, halves[low:high], rows, columns[low:high], found, best)
 
 
 def empty_places(n: int, k: int, dtype: Any) -> tuple[Ints, AnyArray]:

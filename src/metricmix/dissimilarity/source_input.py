@@ -10,7 +10,8 @@ import numpy as np
 from metricmix.dissimilarity.item_ids import check_ids, examples, is_frame, is_numbering
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.sources import DenseSource, Source
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.unknown_pairs import known_both_ways, with_unknown_filled
+from metricmix.exceptions import InputError, warn_caller
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_square, check_square_fits, symmetrized, unmasked
 
@@ -42,7 +43,7 @@ def read_sources(
     for part, label in zip(parts, labels, strict=True):
         if part.n != n:
             raise InputError(argument=label, expected=f"{n} items as in stack[0]", found=part.n)
-    return parts, names, ids
+    return with_unknown_filled(parts, directed=directed), names, ids
 
 
 def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:
@@ -68,7 +69,15 @@ def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) 
             sample = source.rows(some)[:, some]
             check_square(sample, name=f"{name}, a sample of it", directed=directed)
         return source
-    matrix = check_square(source, name=name, directed=directed) if validate else unmasked(source)
+    matrix = unmasked(source)
+    if validate:
+        matrix = check_square(source, name=name, directed=directed, allow_unknown=True)
+    if validate and np.isnan(matrix.min()):
+        known = known_both_ways(matrix, name, directed=directed)
+        incomplete = DenseSource(known, directed=directed)
+        incomplete.name = getattr(source, "source_name", None)
+        incomplete.n_unknown = int(np.isnan(known).sum())
+        return incomplete
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)
@@ -144,7 +153,8 @@ def align(
     sources : sequence of arrays, DataFrames or Source
         Those that know their ids (a square DataFrame with an index other than the default one, a
         :class:`~metricmix.dissimilarity.DissimilarityMatrix` with `items`) are reordered, in a
-        copy, where their order is another. The others are left as they are.
+        copy, where their order is another. Pairs of items that they do not have become NaN, with a
+        warning. The others are left as they are.
     labels : sequence of str
         What error messages call the sources.
     items : sequence of ids, optional
@@ -170,8 +180,10 @@ def align(
             numbers = own.dtype.kind == "i" and np.array_equal(np.sort(own), np.arange(len(own)))
             ids, whose = np.arange(len(own)) if numbers else own, label
         if own is not None and ids is not None and own.tolist() != ids.tolist():
-            order = _order(own, ids, f"{label}: expected the ids of {whose}")
+            order = _order(own, ids, f"{label}: expected ids of {whose}", fewer=True)
             matrix = np.asarray(matrix)[np.ix_(order, order)]
+            if (order < 0).any():
+                matrix = without_items(matrix, order < 0, ids, label)
             if isinstance(source, DissimilarityMatrix):
                 name, missing, known = source.source_name, source.n_unreachable, source.facts
                 matrix = as_dissimilarity(matrix, name, missing, facts=known)
@@ -192,14 +204,30 @@ def read_frame(source: Any, label: str) -> tuple[AnyArray, AnyArray | None]:
     return matrix, ids
 
 
-def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
-    """Return the places of the ids `wanted` among one's own, which must be the same ids."""
+def without_items(matrix: AnyArray, absent: AnyArray, ids: AnyArray, label: str) -> AnyArray:
+    """Return a matrix with NaN between absent items and all others, and warn of them."""
+    few = examples(ids[absent].tolist())
+    warn_caller(
+        f"{label}: {int(absent.sum())} of {len(ids)} items are not in it, such as {few}; what the "
+        "other sources say of them stands in their place",
+        UserWarning,
+    )
+    found = matrix.astype(np.result_type(matrix, np.float32))
+    found[absent], found[:, absent] = np.nan, np.nan
+    return found
+
+
+def _order(own: AnyArray, wanted: AnyArray, expected: str, fewer: bool = False) -> Indices:
+    """Return the places of the ids `wanted` among one's own, which must be the same ids.
+
+    With `fewer`, some may be missing, and have place -1; but not most of them.
+    """
     places = {label: k for k, label in enumerate(own.tolist())}
     listed = wanted.tolist()
     missing = [label for label in listed if label not in places]
     known = set(listed)
     surplus = [label for label in places if label not in known]
-    if missing or surplus:
+    if surplus or (missing and not (fewer and 2 * len(missing) < len(listed))):
         found = [
             f"{len(some)} {what}, such as {examples(some)}"
             for some, what in ((missing, "missing"), (surplus, "more"))
@@ -209,4 +237,4 @@ def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
             f"{expected}, found {' and '.join(found)}; keep the items that both have, or pass "
             "np.asarray(source) to match by position"
         )
-    return np.array([places[label] for label in listed], dtype=np.int64)
+    return np.array([places.get(label, -1) for label in listed], dtype=np.int64)

@@ -49,6 +49,8 @@ class Source(ABC):
         How a stack calls it unless told otherwise.
     n_unreachable : int
         Ordered pairs that had no path and were given a length (graph sources).
+    n_unknown : int
+        Ordered pairs that were not known (:mod:`metricmix.dissimilarity.unknown_pairs`).
     directed : bool
         Whether it may be asymmetric; an undirected stack refuses it then.
     facts : SourceFacts or None
@@ -65,6 +67,7 @@ class Source(ABC):
     n: int
     name: str | None = None
     n_unreachable: int = 0
+    n_unknown: int = 0
     directed: bool = False
     facts: SourceFacts | None = None
     supervised: bool = False
@@ -151,6 +154,7 @@ class DenseSource(Source):
         self.directed = directed
         if like is not None:
             self.name, self.n_unreachable = like.name, like.n_unreachable
+            self.n_unknown = like.n_unknown
             self.facts, self.made_from = like.facts, like.made_from
 
     def rows(self, indices: Indices) -> AnyArray:

@@ -32,10 +32,12 @@ from metricmix.dissimilarity.edge_set import EdgeSet, edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_graphs import ItemGraph, NearGraph
 from metricmix.dissimilarity.item_sources import ItemSource
+from metricmix.dissimilarity.kinds.matrix import MatrixSource
 from metricmix.dissimilarity.learned_sources import PredictionSource
 from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.unknown_pairs import with_unknown_filled
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.memory import check_room, in_words
@@ -194,6 +196,7 @@ def build_stack(
     InputError
         If no source is left.
     """
+    fill_matrices(sources, directed=directed)
     if storage.kind == "matrices":
         stack = full_matrices(sources, on_source, directed=directed, items=items)
         return with_links(stack, sources)
@@ -212,6 +215,19 @@ def build_stack(
     if storage.edges_per_item is None:
         return with_links(stack, [source for source in sources if source.spec.name in kept])
     return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
+
+
+def fill_matrices(sources: Sequence[ItemSource], *, directed: bool) -> None:
+    """Give matrices values for the pairs that they do not know, by the other sources."""
+    given = [one for one in sources if isinstance(one, MatrixSource)]
+    if not any(np.isnan(one.matrix()).any() for one in given):
+        return
+    parts = {one: one.by_pairs() for one in sources if not one.spec.supervised}
+    known = {one: part for one, part in parts.items() if part is not None}
+    complete = with_unknown_filled(list(known.values()), directed=directed)
+    for one, part in zip(known, complete, strict=True):
+        if isinstance(one, MatrixSource) and isinstance(part, DenseSource):
+            one.values = part.matrix
 
 
 def compute_together(sources: Sequence[ItemSource]) -> None:

@@ -329,6 +329,11 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
         if source.table is None and source.spec.kind != "matrix":
             continue
         values = rows[source.spec.name] = source.cross(new, None)
+        if np.isnan(values).any():
+            raise InputError(
+                argument=f"source {source.spec.name!r}",
+                expected="all values of the new items: its edges lead to the nearest ones",
+            )
         near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
         unlike = np.inf
         if source.metric == "angular":

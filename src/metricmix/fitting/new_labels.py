@@ -16,6 +16,7 @@ from metricmix.dissimilarity.item_sources import (
     little_data,
     lowered,
 )
+from metricmix.dissimilarity.unknown_pairs import fill_new_rows
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.fitting.new_items import FitInputs, NewEdgesReport, new_item_edges
 from metricmix.items.columns import unreadable_cells
@@ -56,16 +57,14 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
         joined = metric.join(new_item_edges(kept, new))
         yield from labelled_new_items(model, new.items.ids, joined, shares)
         return
-    rows = np.stack(
-        [
-            source.cross(
-                new,
-                stack.select([r]).raw_rows(np.arange(metric.n))[0] if source.needs_known else None,
-            )
-            for r, source in enumerate(kept.sources)
-        ],
-        axis=-1,
-    )
+    by_source = [
+        source.cross(
+            new,
+            stack.select([r]).raw_rows(np.arange(metric.n))[0] if source.needs_known else None,
+        )
+        for r, source in enumerate(kept.sources)
+    ]
+    rows = np.stack(fill_new_rows(by_source, stack, new.items.ids), axis=-1)
     values_at_once = 1 << 24  # dissimilarities that are passed to the model at a time
     step = max(1, values_at_once // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):

@@ -18,7 +18,7 @@ import numpy as np
 from metricmix.kernels.blocks import BlockJob, Cost, Found, stream_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.deadline import check_time
-from metricmix.kernels.threads import effective_threads
+from metricmix.kernels.threads import effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
 from metricmix.paths.lanes import LANES, VECTOR, lanes_per_unit, run_lanes
 from metricmix.paths.sweeps import BLOCK, run_labels, run_sweeps, step_width
@@ -30,6 +30,7 @@ __all__ = [
     "blocks_in_near_order",
     "distances_in_blocks",
     "nearest_labels_over_edges",
+    "put_rows",
     "roots_of",
     "search_all",
 ]
@@ -69,10 +70,23 @@ def distances_in_blocks(
         Positions in `roots`. Every root is in one block, roots near each other in the same one.
     distances : (B, n) array
     """
-    rank = lengths.near_order.rank
     found = blocks_in_near_order(lengths, roots, block, reverse=reverse, n_jobs=n_jobs)
     for some, dist in found:
-        yield some, np.ascontiguousarray(dist[rank].T, np.float64)
+        rows = np.empty((len(some), lengths.n))
+        put_rows(dist, lengths, np.arange(len(some)), rows, n_jobs)
+        yield some, rows
+
+
+def put_rows(
+    dist: AnyArray, lengths: EdgeLengths, places: Indices, out: AnyArray, n_jobs: int | None
+) -> None:
+    """Put distances (n, B), in near order, into the rows `places` of `out`, as items are given."""
+    rank = lengths.near_order.rank
+
+    def put(part: slice) -> None:
+        out[places, part] = dist[rank[part]].T
+
+    in_threads(put, [slice(*ends) for ends in row_ranges(lengths.n, 1, 32)], n_jobs)
 
 
 def blocks_in_near_order(

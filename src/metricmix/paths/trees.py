@@ -33,7 +33,7 @@ from metricmix.paths.all_pairs import searches_pay
 from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.paths.pair import Path, PathBundle
-from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
+from metricmix.paths.sparse_rows import RootTrees, blocks_in_near_order, put_rows
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
 
@@ -205,8 +205,8 @@ def distances_from(
     turned = reverse and lengths.directed
     if searches_pay(lengths, len(roots)):
         dist = np.empty((len(roots), lengths.n), dtype, order="F" if reverse else "C")
-        for some, rows in distances_in_blocks(lengths, roots, reverse=turned, n_jobs=n_jobs):
-            dist[some] = rows
+        for some, found in blocks_in_near_order(lengths, roots, reverse=turned, n_jobs=n_jobs):
+            put_rows(found, lengths, some, dist, n_jobs)
         return dist
     if turned:
         matrix = lengths.formed(n_jobs=n_jobs)
@@ -228,9 +228,9 @@ def distances_from(
     if len(roots) > FEW_ROOTS:
         lengths = lengths.formed(n_jobs=n_jobs)
         if lengths.plain and lengths.block is not None:
-            found = bellman_ford(lengths.block[0], roots, n_jobs=n_jobs)
-            if found is not None:
-                return found
+            near = bellman_ford(lengths.block[0], roots, n_jobs=n_jobs)
+            if near is not None:
+                return near
     return dijkstra_trees(lengths, roots, n_jobs).distances
 
 

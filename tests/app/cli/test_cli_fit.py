@@ -433,7 +433,7 @@ BAD = {
     "matrix without items": (
         ["things.csv", "--label", "kind", "--matrix", "m.csv"],
         {"m.csv": "id,a1,a2\na1,0,1\na2,1,0\n"},
-        "m.csv: expected all 8 items of things.csv, found 6 missing",
+        "m.csv: expected most of the 8 items of things.csv, found 6 missing",
     ),
     "source of no kind": (
         ["things.csv", "--label", "kind", "--source", "x=nearness:size"],

@@ -232,10 +232,10 @@ def test_bad_new_items(world, tmp_path, write) -> None:
         attach(tmp_path, matrices=[parse_matrix(f"near={tmp_path}/far.npy")])
     with pytest.raises(MatrixFileError, match=r"expected shape \(4, 30\)"):
         attach(tmp_path, matrices=[parse_matrix(f"{tmp_path}/far.npy")])
-    file = write("short.csv", "id,i0\ni30,1\n")
-    short = parse_matrix(f"far={file}")
-    with pytest.raises(MatrixFileError, match="found none for 29 of them, such as 'i1'"):
-        attach(tmp_path, matrices=[short])
+    file = write("other.csv", "id,x0\ni30,1\n")
+    other = parse_matrix(f"far={file}")
+    with pytest.raises(MatrixFileError, match="a column for each of 30 items, found none, such as"):
+        attach(tmp_path, matrices=[other])
     write("new.csv", "id,size\nnew,3\ni3,4\n")
     with pytest.raises(TableFileError, match="line 3, column 'id': expected new items, found 'i3'"):
         attach(tmp_path)

@@ -196,8 +196,8 @@ def test_a_tree_is_a_source(write) -> None:
 
 def test_items_that_are_no_leaves(write) -> None:
     write("taxa.csv", "name,order\ncat,c\nwolf,c\nsnail,p\n")
-    file = write("t.nwk", "((cat:1,wolf:2):1,horse:3);")
-    with pytest.raises(MatrixFileError, match="1 missing, such as 'snail'"):
+    file = write("t.nwk", "((cat:1,hyena:2):1,horse:3);")
+    with pytest.raises(MatrixFileError, match="2 missing, such as 'wolf', 'snail'"):
         join(read_items(file.parent / "taxa.csv"), [parse_matrix(str(file))])
 
 

@@ -167,12 +167,14 @@ def read_cross_matrix(
 
     `rows` and `columns` are their ids. A text has them in its first column and its first row, in
     any order; an array is in their order. Other rows and columns of a text are left out. A tree has
-    all of them among its leaves.
+    most of them among its leaves. What is not there, and empty cells, are NaN.
     """
     file, shape = Path(path), (len(rows), len(columns))
     if file.suffix.lower() in TREES:
         matrix = read_matrix(file)
-        values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
+        places = places_of(matrix, rows), places_of(matrix, columns)
+        values = matrix.values[np.ix_(*places)]
+        values[places[0] < 0], values[:, places[1] < 0] = np.nan, np.nan
     elif file.suffix.lower() == ".npy":
         content = io.BytesIO(read_bytes(file, PER_BYTE_OF_TEXT))
         try:
@@ -189,20 +191,24 @@ def read_cross_matrix(
         column_of = {name: k for k, name in enumerate(table.rows[0]) if k > 0}
         row_of = {row[0]: k for k, row in enumerate(table.rows) if k > 0}
         for what, ids, found in (("column", columns, column_of), ("row", rows, row_of)):
-            missing = [item for item in ids if item not in found]
-            if missing:
+            if not found.keys() & set(ids):
                 raise MatrixFileError(
-                    f"{file}: expected a {what} for each of {len(ids)} items, found none for "
-                    f"{len(missing)} of them, such as {quoted(missing)}"
+                    f"{file}: expected a {what} for each of {len(ids)} items, found none, such as "
+                    f"for {quoted(ids)}"
                 )
         signs = ",." if table.origin.decimal_commas else "."
-        order = [column_of[item] for item in columns]
-        chosen = [[table.rows[row_of[item]][k] for k in order] for item in rows]
-        values = np.array([[parse_cell(cell, signs) for cell in row] for row in chosen])
-        for i, j in np.argwhere(~np.isfinite(values))[:1].tolist():
-            where = table.where(row_of[rows[i]], columns[j])
-            raise MatrixFileError(f"{where}: expected a number, found {chosen[i][j][:40]!r}")
-    bad = ~(np.isfinite(values) & (values >= 0))
+        values = np.full(shape, np.nan)
+        for i, item in enumerate(rows):
+            cells = table.rows[row_of[item]] if item in row_of else []
+            for j, other in enumerate(columns if cells else ()):
+                if other not in column_of:
+                    continue
+                cell = cells[column_of[other]]
+                values[i, j] = parse_cell(cell, signs)
+                if np.isinf(values[i, j]):
+                    where = table.where(row_of[item], other)
+                    raise MatrixFileError(f"{where}: expected a number, found {cell[:40]!r}")
+    bad = np.isinf(values) | (values < 0)
     if bad.any():
         i, j = np.argwhere(bad)[0].tolist()
         raise MatrixFileError(

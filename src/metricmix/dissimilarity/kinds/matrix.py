@@ -44,7 +44,9 @@ class MatrixSource(ItemSource):
     def by_pairs(self) -> Source:
         """Return the matrix, of which single values are read."""
         directed = bool(self.spec.directed)
-        return DenseSource(self.matrix(), name=self.spec.name, directed=directed)
+        found = DenseSource(self.matrix(), name=self.spec.name, directed=directed)
+        found.n_unknown = int(np.isnan(found.matrix).sum())
+        return found
 
     def nearest(self, k: int) -> NearestItems:
         """Return the nearest items by the entries of each row."""
