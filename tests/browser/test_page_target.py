@@ -27,7 +27,7 @@ def target_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     model = mm.MetricMixtureRegressor(constraint="nonnegative", rule="kernel-ridge")
     with pytest.warns(UserWarning, match="are clipped to"):
         model.fit(stack, known)
-    content = page_content(model, n_bootstrap=0, accuracies=[Accuracy("learned", 0.75, 0.1)])
+    content = page_content(model, n_bootstrap=0, accuracies=[Accuracy("learned", 0.75, 0.6, 0.9)])
     file = tmp_path_factory.mktemp("page") / "report.html"
     write_page(file, content)
     return model, file

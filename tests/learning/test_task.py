@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, r2_score
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r2_score
 
 import metricmix as mm
 from metricmix.learning.task import Classes, Numbers, Task
@@ -98,3 +99,34 @@ def test_temperature_forgives_a_rule_that_is_too_sure() -> None:
     sharp = p**8 / (p**8).sum(axis=1, keepdims=True)
     losses = Classes(np.arange(2)).losses
     assert np.allclose(losses(p, right), losses(sharp, right), atol=1e-4)
+
+
+# -- what is reported of held-out items ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("right", "of"), [(0, 10), (7, 10), (30, 30), (55, 120)])
+def test_intervals_of_accuracies_are_wilsons_of_half_as_many_items(right: int, of: int) -> None:
+    errors = np.ones((1, 2 * of))
+    errors[0, : 2 * right] = 0.0
+    exact = binomtest(right, of).proportion_ci(0.9, method="wilson")
+    task = Classes(np.array(["a", "b"]))
+    assert task.interval(errors) == pytest.approx((exact.low, exact.high), abs=1e-4)
+    assert task.interval(np.repeat(errors, 3, axis=0)) == pytest.approx(task.interval(errors))
+
+
+def test_intervals_of_r2() -> None:
+    errors = np.random.default_rng(0).gamma(1.0, 0.5, size=(1, 80))
+    low, high = Numbers().interval(errors)
+    assert low < 1.0 - errors.mean() < high <= 1.0
+    assert high - low == pytest.approx(2 * 1.645 * errors.std() / np.sqrt(40))
+
+
+def test_balanced_accuracy_and_macro_f1() -> None:
+    y = np.array([0, 0, 0, 0, 1, 1, 2])
+    predicted = np.array([[0, 0, 0, 1, 1, 0, 2], [0, 0, 2, 0, 1, 1, 1]])
+    task = Classes(np.array(["a", "b", "c", "unseen"]))
+    balanced, macro = task.measures_of(predicted, y)
+    repeated = np.tile(y, 2)
+    assert balanced == pytest.approx(balanced_accuracy_score(repeated, predicted.ravel()))
+    assert macro == pytest.approx(f1_score(repeated, predicted.ravel(), average="macro"))
+    assert np.isnan(Numbers().measures_of(predicted, y)).all()

@@ -163,14 +163,21 @@ class FitResult:
 
     @property
     def scoreboard(self) -> pd.DataFrame:
-        """Accuracy (or R²) on held-out labels of the learned metric and of simpler methods."""
+        """How the learned metric and simpler methods do on held-out labels.
+
+        Accuracy (or R²), with a 90 % interval for items without a label, balanced accuracy and
+        macro F1 (or the mean absolute error), and the standard error over folds.
+        """
         import pandas as pd
 
         measure = self.estimator.learned_.task.measures[1]
         compared = self.found.get(measure)
         if compared is None:
             raise InputError(self.found["headline"], argument="scoreboard")
-        columns = ["name", "kind", "mean", "standard_error"]
+        more = ["balanced_accuracy", "macro_f1"]
+        if measure == "r2":
+            more = ["mean_absolute_error"]
+        columns = ["name", "kind", "mean", "low", "high", *more, "standard_error"]
         frame = pd.DataFrame(compared["methods"], columns=columns)
         return frame.rename(columns={"name": "method", "mean": measure}).set_index("method")
 

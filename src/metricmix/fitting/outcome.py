@@ -246,6 +246,7 @@ class FitOutcome:
             record[comparison.task.measures[1]] = {
                 "how": self.how_evaluated,
                 "verdict": comparison.verdict.to_record(),
+                "log_loss": comparison.log_loss,
                 "methods": [method_record(method) for method in comparison.methods],
             }
         return dict(json_values(record))
@@ -253,7 +254,8 @@ class FitOutcome:
 
 def method_record(method: Method) -> dict[str, Any]:
     """Return how well a method does on what was held out, for JSON."""
-    names = ("name", "kind", "mean", "mean_absolute_error", "standard_error")
+    names = ["name", "kind", "mean", "low", "high", "balanced_accuracy", "macro_f1"]
+    names += ["mean_absolute_error", "standard_error"]
     record = {name: getattr(method, name) for name in names}
     return {name: value for name, value in record.items() if value == value}
 

@@ -326,9 +326,24 @@ class Comparing:
         over_folds = float(np.std(scores, ddof=1) / np.sqrt(self.n_splits))
         over_items = float(errors.std() / np.sqrt(L))
         error, mean = max(over_folds, over_items), 1.0 - float(errors.mean())
+        low, high = self.task.interval(errors)
+        balanced, macro = self.task.measures_of(predicted, self.y)
         off = np.abs(predicted - self.y).mean() if self.task.is_numeric else np.nan
         decoded = self.task.decode(predicted)
-        return Method(name, kind, scores, mean, error, decoded, errors, float(off))
+        return Method(
+            name,
+            kind,
+            scores,
+            mean,
+            error,
+            decoded,
+            errors,
+            float(off),
+            low=low,
+            high=high,
+            balanced_accuracy=balanced,
+            macro_f1=macro,
+        )
 
     def how(self, not_learned: int) -> list[str]:
         """Return how the comparison was made."""

@@ -69,6 +69,11 @@ class Method:
         of the variance.
     mean_absolute_error : float
         Of numbers; NaN for classes.
+    low, high : float
+        The ends of a 90 % interval for the score of items of unknown value
+        (:meth:`~metricmix.learning.task.Task.interval`).
+    balanced_accuracy, macro_f1 : float
+        Means over classes of the recall and of F1; NaN for numbers.
     """
 
     name: str
@@ -79,6 +84,10 @@ class Method:
     predictions: AnyArray
     errors: Floats
     mean_absolute_error: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    balanced_accuracy: float = float("nan")
+    macro_f1: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +271,15 @@ class Comparison:
             predicted = class_numbers(self.task.classes, self["learned"].predictions)
             np.add.at(counts, (class_numbers(self.task.classes, self.labels), predicted), 1)
         return counts
+
+    @property
+    def log_loss(self) -> float:
+        """The mean of -log of the probability of the right class; NaN for numbers."""
+        if self.task.classes is None:
+            return float("nan")
+        right = class_numbers(self.task.classes, self.labels)
+        chance = self.answers[:, np.arange(len(right)), right]
+        return float(-np.log(np.maximum(chance, 1e-12)).mean())
 
     @property
     def sources(self) -> tuple[Method, ...]:

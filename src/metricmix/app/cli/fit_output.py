@@ -137,14 +137,22 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
         click.echo(f"  among {region}: {words}")
     if outcome.comparison is not None:
         task = outcome.comparison.task
+        sizes = Counter(outcome.comparison.labels.tolist()).values()
+        unequal = not task.is_numeric and max(sizes) > min(sizes)
+        means = ", and the mean of the classes" if unequal else ""
         click.echo(f"{task.score_name} ({outcome.how_evaluated})")
+        click.echo(
+            f"  with 90 % intervals for items of unknown {task.noun.removesuffix('s')}{means}"
+        )
         methods = [method for method in outcome.comparison.methods if method.kind != "single"]
         width = max(len(method.name) for method in methods)
         for method in methods:
-            mean, error = 100 * method.mean, 100 * method.standard_error
-            score = f"{mean:5.1f} % ± {error:.1f}"
+            mean, low, high = (100 * share for share in (method.mean, method.low, method.high))
+            score = f"{mean:5.1f} %   {low:3.0f} to {high:3.0f} %"
+            if unequal:
+                score += f"   {100 * method.balanced_accuracy:5.1f} %"
             if task.is_numeric:
-                score = f"R² {method.mean:6.3f} ± {method.standard_error:.3f}   error "
+                score = f"R² {method.mean:6.3f}   {method.low:.2f} to {method.high:.2f}   error "
                 score += f"{method.mean_absolute_error:.4g}"
             note = ""
             if method.kind == "best-single":

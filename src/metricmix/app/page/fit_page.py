@@ -45,7 +45,7 @@ def run_page(
     confusion = None
     for method in outcome.comparison.methods if outcome.comparison is not None else ():
         single = method.kind == "single"
-        accuracies += (Accuracy(method.name, method.mean, method.standard_error, single=single),)
+        accuracies += (Accuracy(method.name, method.mean, method.low, method.high, single=single),)
     if outcome.comparison is not None and outcome.comparison.classes is not None:
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]

@@ -202,14 +202,15 @@ class ConfusionMatrix:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy of a method, and its spread over folds where there is one.
+    """The accuracy of a method, and the ends of its interval where there is one.
 
     `single` marks one source alone: these are listed apart from the methods.
     """
 
     name: str
     value: float
-    spread: float | None = None
+    lower: float | None = None
+    upper: float | None = None
     single: bool = False
 
 

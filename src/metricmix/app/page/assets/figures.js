@@ -11,6 +11,7 @@ const EXPLAINED = [
   ["best single source", "The best single source is chosen on the training labels, so it can score lower " +
     "than the best of the sources below."],
 ];
+const INTERVAL = "Line: a 90 % interval for what to expect of items without a label.";
 const NEGATIVE = "A negative weight means that the source counts in reverse: other things being equal, the " +
   "farther apart it puts two items, the closer they are in the learned metric.";
 
@@ -71,18 +72,19 @@ function curve({ iteration, objective }) {
 
 function accuracyCard(data) {
   const numeric = data.target !== null;
-  const spread = (value) => (numeric ? value.toFixed(3) : (100 * value).toFixed(1));
+  const end = (value) => (numeric ? value.toFixed(2) : (100 * value).toFixed(0));
   const table = (ones) => barTable(ones.map((one) => ({
-    ...one, note: one.spread === null ? "" : `± ${spread(one.spread)}`,
+    ...one, note: one.lower === null ? "" : `${end(one.lower)} to ${end(one.upper)}${numeric ? "" : " %"}`,
   })), numeric ? (value) => (value === null ? "–" : value.toFixed(3)) : percent, 1);
   const methods = data.accuracies.filter((one) => !one.single);
   const singles = data.accuracies.filter((one) => one.single);
   const title = numeric ? "R² on held-out targets" : "Accuracy on held-out labels";
-  const rows = () => [["method", numeric ? "r2" : "accuracy", "standard error"],
-    ...data.accuracies.map((one) => [one.single ? `${one.name} alone` : one.name, one.value, one.spread])];
+  const rows = () => [["method", numeric ? "r2" : "accuracy", "lower", "upper"],
+    ...data.accuracies.map((one) => [one.single ? `${one.name} alone` : one.name, one.value, one.lower, one.upper])];
   const made = card(heading("h2", data, title, rows));
   if (methods.length) made.append(table(methods));
   if (singles.length) made.append(element("h3", "Each source alone"), table(singles));
+  if (data.accuracies.some((one) => one.lower !== null)) made.append(note(INTERVAL));
   const names = data.accuracies.map((one) => one.name);
   made.append(...EXPLAINED.filter(([name]) => names.includes(name)).map(([, words]) => note(words)));
   return made;
