@@ -142,7 +142,7 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
         means = ", and the mean of the classes" if unequal else ""
         click.echo(f"{task.score_name} ({outcome.how_evaluated})")
         click.echo(
-            f"  with 90 % intervals for items of unknown {task.noun.removesuffix('s')}{means}"
+            f"  with 90 % intervals for items without a {task.noun.removesuffix('s')}{means}"
         )
         methods = [method for method in outcome.comparison.methods if method.kind != "single"]
         width = max(len(method.name) for method in methods)
