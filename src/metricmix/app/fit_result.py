@@ -217,6 +217,25 @@ class FitResult:
         )
         return Connection(found, tuple(tuple(words.reasons(u, v)) for u, v in found.path.edges))
 
+    def next_labels(self, k: int = 10, *, among: Any = None) -> pd.DataFrame:
+        """Return the k items that are the most worth labelling next, the most useful first.
+
+        A row per item, by id: ``label`` (predicted), ``doubt`` (0 to 1), ``stands_for`` (unlabelled
+        items that it is nearer to than any label) and ``share`` (of the doubt about all items that
+        its label would take away). `among` are ids of the items that can be labelled.
+        """
+        import pandas as pd
+
+        found = self.estimator.next_labels(k, among=among)
+        labels = [one.label for one in found]
+        columns = {
+            "label": self.as_given(list(map(str, labels))) if self.found["label_type"] else labels,
+            "doubt": [one.doubt for one in found],
+            "stands_for": [one.stands_for for one in found],
+            "share": [one.share for one in found],
+        }
+        return pd.DataFrame(columns, index=pd.Index([one.item for one in found], name="id"))
+
     def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
         """Return the labels (or numbers) of new items: a row per item, by id.
 

@@ -36,6 +36,7 @@ from metricmix.validation import check_choice, check_integer
 
 if TYPE_CHECKING:
     from metricmix.learning.explanation import Explanation
+    from metricmix.learning.next_labels import NextLabel
     from metricmix.learning.verdict import Comparison
 
 __all__ = ["NEW_ITEMS", "MixturePredictor"]
@@ -231,6 +232,26 @@ class MixturePredictor(MixtureEstimator):
             return explain(self.learned_, int(members[0]), k)
         augmented = next(self._augmented_rules(X)) if self.new_items == "augmented" else None
         return explain_new(self.learned_, next(self._new_rows(X)), answers[0], k, augmented)
+
+    def next_labels(self, k: int = 10, *, among: Any = None) -> list[NextLabel]:
+        """Return the k items that are the most worth labelling next, the most useful first.
+
+        Uncertain ones, that stand for many others and are far from known ones
+        (:mod:`metricmix.learning.next_labels`).
+
+        Parameters
+        ----------
+        k : int
+        among : sequence of items of `stack_`, optional
+            Those that can be labelled: by id, or by number where the stack has no ids. Default: all
+            without a label or target.
+        """
+        from metricmix.learning.next_labels import next_labels
+
+        check_is_fitted(self)
+        if among is not None:
+            among = np.array([item_position(self.stack_, i, "among") for i in among], np.int64)
+        return next_labels(self.learned_, k, among)
 
     def compare(
         self,

@@ -40,7 +40,8 @@ Examples:
   metricmix explain papers p17
   metricmix explain papers p17 --not physics
   metricmix explain papers --misfits
-  metricmix explain papers --typical --json""",
+  metricmix explain papers --typical --json
+  metricmix explain papers --next 10""",
 )
 @click.argument("model", type=FILE)
 @click.argument("a", required=False)
@@ -48,6 +49,9 @@ Examples:
 @click.option("--not", "other", metavar="LABEL", help="With A alone: why not this label.")
 @click.option("--misfits", is_flag=True, help="Which given labels look wrong, and why.")
 @click.option("--typical", is_flag=True, help="The most typical item of each label.")
+@click.option(
+    "--next", "n_next", type=click.IntRange(1), metavar="K", help="Which K items to label next."
+)
 @click.option(
     "--geodesic",
     type=click.IntRange(1),
@@ -66,9 +70,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
 
     Exit code 0: explained; 2: MODEL cannot be opened, or has no such item.
     """
-    several = asked["misfits"] or asked["typical"]
-    if several == (a is not None) or (asked["misfits"] and asked["typical"]):
-        raise CommandError("expected one or two items, or --misfits, or --typical")
+    several = [name for name in ("misfits", "typical", "n_next") if asked[name]]
+    if bool(several) == (a is not None) or len(several) > 1:
+        raise CommandError("expected one or two items, or --misfits, or --typical, or --next")
     if asked["other"] is not None and (a is None or b is not None):
         raise CommandError("--not: expected one item, whose label is explained")
     if asked["geodesic"] is not None and b is None:
@@ -77,7 +81,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
         from metricmix.app.pipeline import open_run
 
         run = open_run(model, verify=False)
-        if a is None:
+        if asked["n_next"]:
+            tell_next(run, asked["n_next"], as_json)
+        elif a is None:
             tell_of_all(run, asked["misfits"], as_json)
         elif b is None:
             tell_label(run, a, asked["other"], as_json)
@@ -124,6 +130,20 @@ def tell_of_all(run: RunFolder, misfits: bool, as_json: bool) -> None:
     single = [str(label) for label, size in sizes.items() if size == 1]
     if misfits and single:
         click.echo(f"not judged, since a single item has the label: {', '.join(single)}")
+
+
+def tell_next(run: RunFolder, k: int, as_json: bool) -> None:
+    """Print which items to label next."""
+    found = run.model.next_labels(k)
+    if as_json:
+        print_json({"next": [asdict(one) for one in found]})
+        return
+    for one in found:
+        items = f"{one.stands_for:,} item{'s' * (one.stands_for != 1)}"
+        doubt = "" if run.model.is_numeric else f", doubt {one.doubt:.2f}"
+        click.echo(f"{one.item}: predicted {one.label}{doubt}; nearer to {items} than any label")
+    if not found:
+        click.echo("every item has a label")
 
 
 def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None:
