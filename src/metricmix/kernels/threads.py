@@ -212,14 +212,15 @@ class Team:
 
     def run(self, loop: Loop[Any, Any]) -> None:
         """Do all tasks of a loop; others help when they have nothing to do."""
-        with self.begun:
-            self.loops.append(loop)
-            self.begun.notify(len(loop.left) - 1)
         try:
+            with self.begun:
+                self.loops.append(loop)
+                self.begun.notify(len(loop.left) - 1)
             loop.context.copy().run(loop.help)
         finally:
             with self.ended:
-                self.loops.remove(loop)
+                if loop in self.loops:
+                    self.loops.remove(loop)
                 while loop.helpers:
                     try:
                         self.ended.wait()
