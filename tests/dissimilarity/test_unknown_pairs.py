@@ -13,6 +13,7 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.unknown_pairs import (
+    bounds,
     fill_new_rows,
     filled,
     known_both_ways,
@@ -54,12 +55,47 @@ def test_the_others_say_what_no_path_implies_in_proportion() -> None:
     assert [source.n_unknown for source in stack.sources] == [2 * (3 * 57 + 3), 0, 2 * 59]
 
 
-def test_own_paths_count_more_than_other_sources() -> None:
+def test_what_others_say_stays_within_what_known_pairs_leave_open() -> None:
+    """On a line, the bounds meet: nobody else counts."""
     place = np.arange(6.0)
     line = abs(place[:, None] - place)
     line[1, 4] = line[4, 1] = np.nan
-    stack = mm.DissimilarityStack([line, np.sqrt(abs(place[:, None] - place))])
-    assert stack.block[0, 1, 4] == 3.0
+    for other in (np.sqrt(abs(place[:, None] - place)), 9.0 * (1 - np.eye(6))):
+        assert mm.DissimilarityStack([line, other]).block[0, 1, 4] == 3.0
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_bounds_are_those_of_all_triangles(directed: bool) -> None:
+    rng = np.random.default_rng(3)
+    M = rng.random((9, 9)) + 1.0
+    M = M if directed else np.minimum(M, M.T)
+    gaps = np.triu(rng.random((9, 9)) < 0.4, 1)
+    M[gaps | gaps.T] = np.nan
+    np.fill_diagonal(M, 0.0)
+    lower, upper = bounds(M, directed=directed)
+    P = np.where(np.isnan(M), np.inf, M)
+    for k in range(9):
+        P = np.minimum(P, P[:, k, None] + P[k])
+    np.testing.assert_allclose(upper, P)
+    for i, j in np.ndindex(9, 9):
+        out = [M[i, k] - P[j, k] for k in range(9) if not np.isnan(M[i, k])]
+        into = [M[k, j] - P[k, i] for k in range(9) if not np.isnan(M[k, j])]
+        assert lower[i, j] == pytest.approx(min(max(0.0, *out, *into), P[i, j]))
+
+
+def test_few_known_pairs_do_not_decide() -> None:
+    """Of a third of the items one pair each is known: labels are found as without it."""
+    rng, y = np.random.default_rng(5), np.arange(120) % 3
+    centres = 1.3 * rng.normal(size=(2, 3, 4))
+    A, B = (distances(c[y] + rng.normal(size=(120, 4))) for c in centres)
+    known = np.where(np.arange(120) < 18, y, -1)
+    gaps = without(B, np.arange(80, 120))
+    found = [share_right({"a": A, "b": gaps}, known, y)]
+    for i in range(80, 120):
+        j = int(rng.integers(80))
+        gaps[i, j] = gaps[j, i] = B[i, j]
+    found.append(share_right({"a": A, "b": gaps}, known, y))
+    assert found[1] > found[0] - 0.02
 
 
 def test_the_mean_of_those_that_know() -> None:
@@ -90,7 +126,7 @@ def test_one_of_two_mirrored_entries_is_enough() -> None:
     gap[3, 7] = np.nan
     np.testing.assert_array_equal(mm.DissimilarityStack([gap, B]).block[0], A)
     directed = mm.DissimilarityStack([gap, B], directed=True)
-    assert directed.block[0, 3, 7] == np.delete(A[3] + A[:, 7], [3, 7]).min()
+    assert directed.block[0, 3, 7] <= np.delete(A[3] + A[:, 7], [3, 7]).min()
     assert directed.block[0, 7, 3] == A[7, 3]
     assert np.isnan(known_both_ways(gap, "M", directed=True)[3, 7])
 
@@ -195,14 +231,29 @@ def framed(matrix: np.ndarray, some: Any = slice(None)) -> pd.DataFrame:
     return pd.DataFrame(matrix, ids, ids).iloc[some, some]
 
 
+@pytest.mark.filterwarnings("ignore:stack")
 def test_frames_may_lack_items() -> None:
     A, B, _ = views(6)
-    with pytest.warns(
-        UserWarning, match=r"stack\[1\] \('b'\): 5 of 60 items are not in it, such as"
-    ):
+    said = r"stack\[1\] \('b'\): 5 of 60 items are not in it, such as"
+    with pytest.warns(UserWarning, match=said):
         stack = mm.DissimilarityStack({"a": framed(A), "b": framed(B, slice(5, None))})
     expected = mm.DissimilarityStack({"a": A, "b": without(B, np.arange(5))})
     np.testing.assert_array_equal(stack.block, expected.block)
+    # Whichever comes first, and where each lacks some.
+    other = mm.DissimilarityStack({"b": framed(B, slice(5, None)), "a": framed(A)})
+    assert other.items.tolist() == [*(f"i{k}" for k in range(5, 60)), *(f"i{k}" for k in range(5))]
+    ids = [f"i{k}" for k in range(60)]
+    both = {"a": framed(A, slice(50)), "b": framed(B, slice(5, None))}
+    stack = mm.DissimilarityStack(both)
+    expected = mm.DissimilarityStack(
+        {"a": without(A, np.arange(50, 60)), "b": without(B, np.arange(5))}
+    )
+    assert stack.items.tolist() == ids
+    np.testing.assert_array_equal(stack.block, expected.block)
+    with pytest.raises(InputError, match=r"stack\[1\] \('b'\): expected ids of stack"):
+        mm.DissimilarityStack(
+            {"a": framed(A), "b": framed(B).rename(index=str.upper, columns=str.upper)}
+        )
 
 
 def table(y: np.ndarray) -> pd.DataFrame:
@@ -219,37 +270,55 @@ def test_fit_and_predict_with_items_that_a_matrix_lacks(tmp_path: Path) -> None:
     result = mm.fit(table(y), label="kind", matrices=data, evaluate=False)
     assert "b: 8 items have no row, such as i0, i1, i2" in result.remarks
     assert "b: 1 pair is unknown" in result.remarks
-    assert "b: what the other sources say stands where this one says nothing" in result.remarks
+    assert (
+        "b: what others say stands there, within what its known pairs leave open" in result.remarks
+    )
     ids = list(framed(A).index)
     new = pd.DataFrame({"id": ["n0", "n1"]})
     rows = {name: pd.DataFrame(M[8:10], ["n0", "n1"], ids) for name, M in {"a": A, "b": B}.items()}
     whole = result.predict(new, matrices=rows)
     rows["b"].iloc[0] = np.nan
     part = result.predict(new, matrices=rows)
+    assert part.attrs["remarks"][0] == "b: 1 new item has no row, such as 'n0'"
     assert part.confidence["n1"] == pytest.approx(whole.confidence["n1"])
-    assert part.confidence["n0"] != pytest.approx(whole.confidence["n0"])
-    rows["a"].iloc[0] = np.nan
-    with pytest.raises(InputError, match="no source knows the new item 'n0'"):
-        result.predict(new, matrices=rows)
-    del rows["b"]["i3"]  # a column that the file does not have
-    rows["a"].iloc[0] = A[8]
-    assert len(result.predict(new, matrices=rows)) == 2
+    assert part.confidence["n0"] < whole.confidence["n0"]
+    turned = {name: frame.iloc[::-1] for name, frame in rows.items()}
+    pd.testing.assert_frame_equal(result.predict(new, matrices=turned), part)
+    turned["b"] = rows["b"].iloc[[1]]  # no row of n0, and a column is missing
+    del turned["b"]["i3"]
+    assert result.predict(new, matrices=turned).label.tolist() == part.label.tolist()
+    with pytest.raises(InputError, match="a row per new item, each once, got rows such as 'x0'"):
+        result.predict(new, matrices={**rows, "b": rows["b"].rename(index=lambda at: "x" + at[1:])})
+    rows["a"].iloc[0] = np.nan  # nothing is known of n0
+    guess = result.predict(new, matrices=rows)
+    assert guess.confidence["n0"] == pytest.approx(0.5)
+    assert any("data that the sources need is known for n0" in x for x in guess.attrs["remarks"])
     result.save(tmp_path / "run")
     again = mm.load(tmp_path / "run").predict(new, matrices=rows)
-    pd.testing.assert_frame_equal(again, result.predict(new, matrices=rows))
+    pd.testing.assert_frame_equal(again, guess)
+
+
+def test_confidence_falls_with_what_is_missing() -> None:
+    A, _, y = views(7)
+    whole = mm.fit(table(y), label="kind", matrices={"a": framed(A)}, evaluate=False)
+    gaps = framed(A, slice(None, 55))
+    result = mm.fit(table(y), label="kind", matrices={"a": gaps}, evaluate=False)
+    lost = [f"i{k}" for k in range(55, 60)]
+    assert result.predictions.confidence[lost].to_numpy() == pytest.approx(0.5, abs=0.02)
+    assert (whole.predictions.confidence[lost] > 0.52).any()
 
 
 def test_new_rows_are_filled_like_pairs_of_the_fit() -> None:
     M, _, _ = views(8)
     stack = mm.DissimilarityStack([M, 4.0 * M])
-    row = np.linspace(1.0, 2.0, 60)[None]
-    found = fill_new_rows([row, np.full((1, 60), np.nan)], stack, ["new"])
+    row = np.linalg.norm(np.ones(3) - np.random.default_rng(8).normal(size=(60, 3)), axis=1)[None]
+    found = fill_new_rows([row, np.full((1, 60), np.nan)], stack)
     np.testing.assert_allclose(found[1], 4.0 * row, rtol=1e-12)
-    some = np.where(np.arange(60) < 9, np.nan, 4.0 * row)
-    through = (4.0 * (row[0, 9:, None] + M[9:])).min(axis=0)
-    found = fill_new_rows([row, some], stack, ["new"])
-    np.testing.assert_allclose(found[1][0, :9], through[:9])
-    assert fill_new_rows([row, row], stack, ["new"])[1] is row
+    some = np.where(np.arange(60) < 9, np.nan, 40.0 + 0.0 * row)  # far from all that it knows
+    found = fill_new_rows([row, some], stack)
+    lowest = (40.0 - 4.0 * M[9:]).max(axis=0)
+    np.testing.assert_allclose(found[1][0, :9], lowest[:9])
+    assert fill_new_rows([row, row], stack)[1] is row
 
 
 def test_files_may_lack_items_and_cells(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from metricmix.app.pipeline.fit_run import (
 from metricmix.app.pipeline.run_folder import RunFolder, is_run
 from metricmix.atomic import replacing
 from metricmix.cached import cached_property
+from metricmix.dissimilarity.item_ids import is_numbering
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.estimators.predictor import MixturePredictor
@@ -226,6 +227,13 @@ class FitResult:
         """
         import pandas as pd
 
+        if among is not None:
+            among = [among] if isinstance(among, str) else list(among)
+            ids = set(self.metric.ids.tolist())
+            for item in among:
+                if item not in ids:
+                    near = did_you_mean(list(map(str, self.metric.ids.tolist())), str(item))
+                    raise InputError(argument="among", expected=near)
         found = self.estimator.next_labels(k, among=among)
         labels = [one.label for one in found]
         columns = {
@@ -271,7 +279,7 @@ class FitResult:
         edges, matrices = by_name("edges", edges, [*files]), by_name("matrices", matrices, given)
         items, index = new_items_like(inputs.items, new, edges)
         relations = [(files[name], name, relation) for name, relation in items.relations.items()]
-        rows = new_rows(matrices, len(items), self.items.ids)
+        rows = new_rows(matrices, items.ids, self.items.ids)
         with errors_of_arguments():
             data, reports = attach_new(inputs, items, relations, rows.items())
             found = list(predict_new(model, inputs, data))
@@ -368,9 +376,15 @@ def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
     return dict(several)
 
 
-def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[str, Any]:
-    """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit."""
-    found = {}
+def new_rows(
+    matrices: Mapping[str, Any], new: tuple[str, ...], ids: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit.
+
+    Rows and columns of frames are matched by id; what is not there is NaN. Rows that are numbered
+    from 0 are in the order of the new items.
+    """
+    found, m = {}, len(new)
     for name, given in matrices.items():
         if hasattr(given, "loc"):
             columns = dict(zip(texts_of(list(given.columns)), range(given.shape[1]), strict=True))
@@ -381,6 +395,15 @@ def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[
                     found=f"none for {ids[0]!r}",
                 )
             given = given.set_axis(list(columns), axis=1).reindex(columns=list(ids))
+            if not (is_numbering(given.index) and len(given) == m):
+                named = texts_of(list(given.index))
+                if not set(named) & set(new) or len(set(named)) < len(named):
+                    raise InputError(
+                        argument=f"matrices[{name!r}]",
+                        expected="a row per new item, each once",
+                        found=f"rows such as {named[0]!r}, and new items such as {new[0]!r}",
+                    )
+                given = given.set_axis(named, axis=0).reindex(index=list(new))
         rows = as_float_array(given, name=f"matrices[{name!r}]")
         if rows.shape != (m, len(ids)):
             raise InputError(

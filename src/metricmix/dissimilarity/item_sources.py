@@ -192,6 +192,10 @@ class ItemSource(ABC):
         """
         return self.by_pairs()
 
+    def known_entries(self, new: NewItemData | None) -> Floats | None:
+        """Return which share of the entries of each item is known; None unless they are given."""
+        return None
+
     @property
     def table(self) -> Any:
         """The rows that distances are computed from, dense or CSR; None if there are none."""
@@ -302,8 +306,8 @@ def shares_by_source(sources: Sequence[ItemSource], new: NewItemData | None = No
     """Return which share of the data of each source is known of each item, (R, n).
 
     Columns count the same, all counts together as one. A graph or file of memberships is known of
-    an item that has an edge in it, and counts as much as all columns together; a matrix is known
-    of all items.
+    an item that has an edge in it, and counts as much as all columns together. Of a matrix, the
+    entries of the item count.
     """
     items = sources[0].items if new is None else new.items
     shares = np.ones((len(sources), len(items.ids)))
@@ -321,6 +325,9 @@ def shares_by_source(sources: Sequence[ItemSource], new: NewItemData | None = No
             parts.append(source.links.linked(new))
         if parts:
             shares[r] = np.mean(parts, axis=0)
+        entries = source.known_entries(new)
+        if entries is not None:
+            shares[r] = entries
     return shares
 
 
@@ -345,14 +352,14 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
     """Yield a remark on the items of which less than half of the data is known.
 
     >>> next(little_data("abc", np.array([1.0, 0.2, 0.9]), numbers=False))
-    'less than half of the cells and links that the sources need are known for b: lower confidence'
+    'less than half of the data that the sources need is known for b: lower confidence'
     """
     few = [ids[k] for k in np.flatnonzero(shares < LITTLE).tolist()]
     if few:
         more = f" and {len(few) - SHOWN:,} more items" if len(few) > SHOWN else ""
         so = "the prediction is unreliable" if numbers else "lower confidence"
         yield (
-            "less than half of the cells and links that the sources need are known for "
+            "less than half of the data that the sources need is known for "
             f"{', '.join(few[:SHOWN])}{more}: {so}"
         )
 

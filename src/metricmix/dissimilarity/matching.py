@@ -146,7 +146,7 @@ class SourceReport:
         if self.n_unknown:
             yield f"{self.n_unknown:,} pair{'s are' if self.n_unknown != 1 else ' is'} unknown"
         if self.kind == "matrix" and (self.n_missing or self.n_unknown):
-            yield "what the other sources say stands where this one says nothing"
+            yield "what others say stands there, within what its known pairs leave open"
         if self.n_both_ways:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"

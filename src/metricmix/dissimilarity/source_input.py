@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_ids import check_ids, examples, is_frame, is_numbering
+from metricmix.dissimilarity.item_ids import as_ids, check_ids, examples, is_frame, is_numbering
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.unknown_pairs import known_both_ways, with_unknown_filled
@@ -167,28 +167,48 @@ def align(
     ([DissimilarityMatrix([[0, 2],
                            [1, 0]])], array(['a', 'b'], dtype='<U1'))
     """
-    whose = "items"
-    ids = None if items is None else check_ids(items)
-    aligned = []
+    matrices, own = [], []
     for source, label in zip(sources, labels, strict=True):
-        matrix, own = source, None
+        matrix, named = source, None
         if isinstance(source, DissimilarityMatrix):
-            own = source.items
+            named = source.items
         elif is_frame(source):
-            matrix, own = read_frame(source, label)
-        if own is not None and ids is None:
-            numbers = own.dtype.kind == "i" and np.array_equal(np.sort(own), np.arange(len(own)))
-            ids, whose = np.arange(len(own)) if numbers else own, label
-        if own is not None and ids is not None and own.tolist() != ids.tolist():
-            order = _order(own, ids, f"{label}: expected ids of {whose}", fewer=True)
-            matrix = np.asarray(matrix)[np.ix_(order, order)]
-            if (order < 0).any():
-                matrix = without_items(matrix, order < 0, ids, label)
-            if isinstance(source, DissimilarityMatrix):
-                name, missing, known = source.source_name, source.n_unreachable, source.facts
-                matrix = as_dissimilarity(matrix, name, missing, facts=known)
-        aligned.append(matrix)
-    return aligned, ids
+            matrix, named = read_frame(source, label)
+        matrices.append(matrix)
+        own.append(named)
+    first = next((k for k, named in enumerate(own) if named is not None), None)
+    ids, whose = (None, "") if items is None else (check_ids(items), "items")
+    if ids is None and first is not None:
+        ids, whose = all_ids(own, first), labels[first]
+        if ids.dtype.kind == "i" and np.array_equal(np.sort(ids), np.arange(len(ids))):
+            ids = np.arange(len(ids))
+    for k, (source, named, label) in enumerate(zip(sources, own, labels, strict=True)):
+        if named is None or ids is None or named.tolist() == ids.tolist():
+            continue
+        order = _order(named, ids, f"{label}: expected ids of {whose}", fewer=True)
+        matrix = np.asarray(matrices[k])[np.ix_(order, order)]
+        if (order < 0).any():
+            matrix = without_items(matrix, order < 0, ids, label)
+        if isinstance(source, DissimilarityMatrix):
+            name, missing, known = source.source_name, source.n_unreachable, source.facts
+            matrix = as_dissimilarity(matrix, name, missing, facts=known)
+        matrices[k] = matrix
+    return matrices, ids
+
+
+def all_ids(own: Sequence[AnyArray | None], first: int) -> AnyArray:
+    """Return the ids of the first source, and those that the others have in addition.
+
+    Only those of the first where others have too few in common with it to mean the same items.
+    """
+    found = own[first]
+    assert found is not None
+    listed = dict.fromkeys(found.tolist())
+    for named in own:
+        if named is None or 2 * len(listed.keys() & set(named.tolist())) <= len(listed):
+            continue
+        listed |= dict.fromkeys(named.tolist())
+    return found if len(listed) == len(found) else as_ids(list(listed))
 
 
 def read_frame(source: Any, label: str) -> tuple[AnyArray, AnyArray | None]:

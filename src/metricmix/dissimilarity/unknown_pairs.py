@@ -1,21 +1,24 @@
 r"""Pairs that a source does not know, and items that it does not have.
 
-In the place of an unknown value stands what the source itself implies: the length of the shortest
-path along the pairs that it knows, the largest value that contradicts none of them. Where there is
-no path, as to an item that the source does not have, the others say,
+In the place of an unknown value stands what the other sources say,
 
 .. math:: \hat M_r(i, j) = \frac{1}{|Q_{ij}|} \sum_{q \in Q_{ij}} c_{rq}\, M_q(i, j), \qquad
           c_{rq} = \frac{\sum_K M_r}{\sum_K M_q},
 
-where :math:`Q_{ij}` are the sources that know the pair, directly or along a path, and K are pairs
-that both r and q know (at most 16 384 of them, drawn at random). With equal weights, such an edge
-has the mean length by the sources that know it, as in Gower's coefficient. A pair that no source
-knows gets the largest known value of each.
+where :math:`Q_{ij}` are the sources that know the pair, and K are pairs that both r and q know (at
+most 16 384 of them, drawn at random); the largest known value of r if no source knows the pair. It
+is then brought within what the known pairs of the source leave open by triangle inequalities,
+
+.. math:: \max_k \, |M_r(i, k) - P_r(k, j)| \;\le\; \hat M_r(i, j) \;\le\; P_r(i, j),
+
+P_r being the lengths of shortest paths along its known pairs. Where much is known, these bounds are
+near each other; where little is, the others decide.
 
 So :math:`\sum_r \alpha_r M_r` remains linear in the weights, whatever their signs, and solvers need
-nothing else. Such values may violate triangle inequalities: the shortest-path projection takes ways
-through other items where these are shorter. Predictions from labels do not count as knowing a pair:
-they change with the labels.
+nothing else. With equal weights, an edge to an item that a source does not have gets the mean
+length by the sources that know it, as in Gower's coefficient. Such values may violate triangle
+inequalities: the shortest-path projection takes ways through other items where these are shorter.
+Predictions from labels do not count as knowing a pair: they change with the labels.
 """
 
 from __future__ import annotations
@@ -59,45 +62,47 @@ def known_both_ways(matrix: Any, name: str, *, directed: bool) -> AnyArray:
 
 def with_unknown_filled(parts: Sequence[Source], *, directed: bool) -> list[Source]:
     """Return sources with values for all pairs; those that know all of them as they are."""
-    implied = [implied_by_paths(part, directed=directed) for part in parts]
-    complete = list(implied)
-    for r, part in enumerate(implied):
-        if part is not parts[r] and isinstance(part, DenseSource):
-            others = [one for q, one in enumerate(implied) if q != r]
+    complete = list(parts)
+    for r, part in enumerate(parts):
+        if isinstance(part, DenseSource) and part.n_unknown:
+            others = [one for q, one in enumerate(parts) if q != r]
             complete[r] = filled(part, others, directed=directed)
     return complete
 
 
-def implied_by_paths(part: Source, *, directed: bool) -> Source:
-    """Return a source with shortest-path lengths for pairs that it does not know, where it can."""
-    if not (isinstance(part, DenseSource) and part.n_unknown):
-        return part
-    from metricmix.paths.floyd_warshall import close_in_place  # its package imports this one
-
-    unknown = np.isnan(part.matrix)
-    lengths = np.where(unknown, np.inf, part.matrix)
-    close_in_place(lengths, symmetric=not directed)
-    lengths[np.isinf(lengths)] = np.nan
-    return DenseSource(np.where(unknown, lengths, part.matrix), directed=directed, like=part)
-
-
 def filled(source: DenseSource, others: Sequence[Source], *, directed: bool) -> DenseSource:
-    """Return a source with what the others say of the pairs that it does not know."""
+    """Return a source with values for the pairs that it does not know."""
     matrix = source.matrix
     judges = [one for one in others if not one.supervised]
     of_judges = ratios_to(source, judges)
+    lower, upper = bounds(matrix, directed=directed)
     largest, found = float(np.nanmax(matrix)), matrix.copy()
     step = max(1, ROWS_AT_ONCE // len(matrix))
     for start in range(0, len(matrix), step):
         part = np.arange(start, min(start + step, len(matrix)))
         unknown = np.isnan(matrix[part])
         if unknown.any():
-            some = [one.rows(part) for one in judges]
-            found[part] = np.where(unknown, mean_of_known(some, of_judges, largest), matrix[part])
+            said = mean_of_known([one.rows(part) for one in judges], of_judges, largest)
+            said = np.clip(said, lower[part], upper[part])
+            found[part] = np.where(unknown, said, matrix[part])
     np.fill_diagonal(found, 0.0)
     if not directed:
         found = symmetrized(found)
     return DenseSource(found, directed=directed, like=source)
+
+
+def bounds(matrix: AnyArray, *, directed: bool) -> tuple[Floats, Floats]:
+    """Return what known pairs leave open by triangle inequalities: the ends, (n, n) each."""
+    from metricmix.paths.floyd_warshall import close_in_place  # its package imports this one
+
+    unknown = np.isnan(matrix)
+    known = np.where(unknown, np.inf, matrix).astype(np.float64)
+    upper = known.copy()
+    close_in_place(upper, symmetric=not directed)
+    minus = np.where(unknown, np.inf, -known)
+    lower = -min_plus(minus, upper.T)
+    lower = np.maximum(lower, (lower if not directed else -min_plus(minus.T, upper)).T)
+    return np.clip(lower, 0.0, upper), upper
 
 
 def ratios_to(source: DenseSource, judges: Sequence[Source]) -> Floats:
@@ -124,37 +129,25 @@ def ratios(own: AnyArray, others: Sequence[AnyArray]) -> Floats:
     return found
 
 
-def fill_new_rows(
-    rows: Sequence[AnyArray], stack: DissimilarityStack, ids: Sequence[str]
-) -> list[AnyArray]:
-    """Return the rows (m, n) of new items by every source of a stack, with values for all pairs.
-
-    InputError if no source that is not predicted from labels knows a new item.
-    """
+def fill_new_rows(rows: Sequence[AnyArray], stack: DissimilarityStack) -> list[AnyArray]:
+    """Return the rows (m, n) of new items by every source of a stack, with values for all pairs."""
     if not any(np.isnan(given).any() for given in rows):
         return list(rows)
     n = stack.n_items
     i, j = np.random.default_rng(0).integers(n, size=(2, SAMPLE))
     values = stack.raw_pairs(i, j)
     judges = [q for q in range(stack.n_sources) if stack.names[q] not in stack.supervised]
-    alone = np.all([np.isnan(rows[q]).all(axis=1) for q in judges], axis=0)
-    if alone.any():
-        raise InputError(
-            f"no source knows the new item {ids[int(alone.argmax())]!r}", argument="matrices"
-        )
-    implied = list(rows)
-    for r, given in enumerate(rows):  # along paths through items of the fit
+    complete = list(rows)
+    for r, given in enumerate(rows):
         unknown = np.isnan(given)
         if unknown.any():
-            matrix = stack.select([r]).raw_rows(np.arange(n))[0].astype(np.float64)
-            through = min_plus(np.where(unknown, np.inf, given), matrix)
-            implied[r] = np.where(unknown & np.isfinite(through), through, given)
-    complete = list(implied)
-    for r, given in enumerate(implied):
-        if np.isnan(given).any():
+            own = stack.select([r]).raw_rows(np.arange(n))[0].astype(np.float64)
+            row, minus = np.where(unknown, np.inf, given), np.where(unknown, np.inf, -given)
+            upper = min_plus(row, own)
+            lower = np.maximum(-min_plus(minus, own), -min_plus(row, -own))
             factors = ratios(values[r], [values[q] for q in judges])
-            said = mean_of_known([implied[q] for q in judges], factors, float(values[r].max()))
-            complete[r] = np.where(np.isnan(given), said, given)
+            said = mean_of_known([rows[q] for q in judges], factors, float(values[r].max()))
+            complete[r] = np.where(unknown, np.clip(said, np.minimum(lower, upper), upper), given)
     return complete
 
 

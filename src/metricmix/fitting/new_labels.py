@@ -19,11 +19,12 @@ from metricmix.dissimilarity.item_sources import (
 from metricmix.dissimilarity.unknown_pairs import fill_new_rows
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.fitting.new_items import FitInputs, NewEdgesReport, new_item_edges
+from metricmix.items.cells import quoted
 from metricmix.items.columns import unreadable_cells
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
-from metricmix.typing import Floats
+from metricmix.typing import AnyArray, Floats
 
 __all__ = ["NewLabel", "new_columns", "predict_new", "remarks_on_new"]
 
@@ -64,7 +65,7 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
         )
         for r, source in enumerate(kept.sources)
     ]
-    rows = np.stack(fill_new_rows(by_source, stack, new.items.ids), axis=-1)
+    rows = np.stack(fill_new_rows(by_source, stack), axis=-1)
     values_at_once = 1 << 24  # dissimilarities that are passed to the model at a time
     step = max(1, values_at_once // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):
@@ -83,6 +84,8 @@ def remarks_on_new(
     yield from cells[:most]
     if len(cells) > most:
         yield f"and {len(cells) - most:,} more such cells"
+    for name, rows in new.rows.items():
+        yield from gaps_of(name, np.isnan(rows), new.items.ids)
     shares = known_shares(kept.sources, model.weights_, new)
     yield from little_data(new.items.ids, shares, numbers=model.is_numeric)
     if unneeded:
@@ -93,6 +96,17 @@ def remarks_on_new(
         )
     for graph in edges:
         yield from filter(None, (graph.dropped, graph.isolated))
+
+
+def gaps_of(name: str, unknown: AnyArray, ids: Sequence[str]) -> Iterator[str]:
+    """Yield what a matrix does not know of new items."""
+    absent = np.flatnonzero(unknown.all(axis=1))
+    if len(absent):
+        have = "items have" if len(absent) != 1 else "item has"
+        yield f"{name}: {len(absent):,} new {have} no row, such as {quoted(ids[absent[0] :][:1])}"
+    more = int(unknown.sum()) - len(absent) * unknown.shape[1]
+    if more:
+        yield f"{name}: {more:,} entr{'ies are' if more != 1 else 'y is'} unknown"
 
 
 def without_unneeded(

@@ -414,7 +414,7 @@ def test_how_little_data_lowers_the_confidence_is_documented() -> None:
     docs = Path(__file__).parents[3] / "docs"
     texts = [run("predict", "--help").output]
     texts += [(docs / name).read_text(encoding="utf-8") for name in ("guide.md", "command_line.md")]
-    sentence = "fewer of the cells and links that the sources need are known for an item"
+    sentence = "fewer of the cells, links and entries that the sources need are known for an item"
     assert all(sentence in " ".join(text.split()) for text in texts)
     assert LITTLE == 0.5
     assert "items with k < 1/2" in texts[2]

@@ -35,6 +35,14 @@ class MatrixSource(ItemSource):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         self.values = data.values
+        self.known = None if self.values is None else 1.0 - np.isnan(self.values).mean(axis=1)
+
+    def known_entries(self, new: NewItemData | None) -> Floats | None:
+        """Return the share of the entries that were given."""
+        if new is None:
+            return self.known
+        rows = new.rows.get(self.spec.name)
+        return None if rows is None else np.asarray(1.0 - np.isnan(rows).mean(axis=1))
 
     def matrix(self) -> Floats:
         """Return the matrix."""
