@@ -308,7 +308,8 @@ def test_one_graph_needs_no_name() -> None:
 def test_predict_with_matrices() -> None:
     data = data_set("matrices")
     result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
-    far = {name: frame.loc[["i3", "i5"]] for name, frame in data.arguments["matrices"].items()}
+    given = data.arguments["matrices"].items()
+    far = {name: frame.loc[["i3", "i5"]].set_axis(["n3", "n5"]) for name, frame in given}
     new = pd.DataFrame({"id": ["n3", "n5"]})
     found = result.predict(new, matrices=far)
     assert found["nearest"].tolist() == [
@@ -595,7 +596,8 @@ def test_a_loaded_result_is_the_one_that_was_saved(name: str, tmp_path: Path) ->
         assert str(again.explain(item)) == str(result.explain(item))
         assert str(again.explain(item, "i7")) == str(result.explain(item, "i7"))
     new = data.frame.head(2).assign(id=["n0", "n1"])
-    rows = {key: one.head(2) for key, one in data.arguments.get("matrices", {}).items()}
+    given = data.arguments.get("matrices", {}).items()
+    rows = {key: one.head(2).set_axis(["n0", "n1"]) for key, one in given}
     found, expected = (one.predict(new, matrices=rows or None) for one in (again, result))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert found.attrs == expected.attrs
@@ -748,7 +750,10 @@ def test_wrong_rows_and_ids_get_one_sentence() -> None:
     data = data_set("matrices")
     result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
     new = pd.DataFrame({"id": ["n0"]})
-    rows = {name: frame.iloc[:1].copy() for name, frame in data.arguments["matrices"].items()}
+    given = data.arguments["matrices"].items()
+    rows = {name: frame.iloc[:1].set_axis(["n0"]) for name, frame in given}
+    with pytest.raises(InputError, match="a row per new item, each once, got rows such as 'i0'"):
+        result.predict(new, matrices={**rows, "near": rows["near"].set_axis(["i0"])})
     rows["near"].iloc[0, 3] = np.inf
     with pytest.raises(InputError, match="finite dissimilarities >= 0, got inf from row 0"):
         result.predict(new, matrices=rows)

@@ -402,6 +402,7 @@ def new_rows(
                         argument=f"matrices[{name!r}]",
                         expected="a row per new item, each once",
                         found=f"rows such as {named[0]!r}, and new items such as {new[0]!r}",
+                        remedy="pass np.asarray(rows) to match them by position",
                     )
                 given = given.set_axis(named, axis=0).reindex(index=list(new))
         rows = as_float_array(given, name=f"matrices[{name!r}]")

@@ -88,10 +88,10 @@ def predict(
     accuracy is printed to standard error.
 
     Confidence is the probability of the label by the rule. All items get a label; none is withheld
-    below a threshold. The fewer of the cells and links that the sources need are known for an item
-    (sources count by their weights), the lower its confidence, down to 1 / number of classes if
-    none is known; items with less than half of them are named on standard error. So are graphs of
-    the fit for which no --edges were given: they are unknown for all new items.
+    below a threshold. The fewer of the cells, links and entries that the sources need are known for
+    an item (sources count by their weights), the lower its confidence, down to 1 / number of
+    classes if none is known; items with less than half of them are named on standard error. So are
+    graphs of the fit for which no --edges were given: they are unknown for all new items.
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
