@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import NotAMetricError
+from metricmix.kernels.minplus import min_plus
 from metricmix.kernels.triangles import PairSurvey, TriangleScan, collected
 from metricmix.state import stored
 from metricmix.typing import Floats
@@ -32,6 +33,7 @@ __all__ = [
     "clip_to_metric",
     "is_metric",
     "metric_violations",
+    "smallest_entries",
 ]
 
 
@@ -384,3 +386,18 @@ def clip_to_metric(x: Floats, lower: Floats | None = None, upper: Floats | None 
     if x.ndim == 2:
         np.fill_diagonal(d, 0.0)
     return d
+
+
+def smallest_entries(
+    floor: Floats, metric: Floats, directed: bool, n_jobs: int | None = None
+) -> Floats:
+    r"""Return :math:`\max_{uv} \, f_{uv} - d_{ui} - d_{jv}` for all i, j.
+
+    What triangle inequalities leave of the entry (i, j), for lengths d of shortest paths and lower
+    bounds f of entries: were it smaller, a path over it would be shorter than its bound.
+    """
+    back = np.ascontiguousarray(metric.T) if directed else metric
+    entries = min_plus(min_plus(back, -floor, n_jobs=n_jobs), back, n_jobs=n_jobs)
+    if not directed:
+        entries = np.minimum(entries, entries.T)  # they may differ by rounding
+    return np.asarray(np.negative(entries, out=entries))

@@ -221,9 +221,10 @@ class FitResult:
     def next_labels(self, k: int = 10, *, among: Any = None) -> pd.DataFrame:
         """Return the k items that are the most worth labelling next, the most useful first.
 
-        A row per item, by id: ``label`` (predicted), ``doubt`` (0 to 1), ``stands_for`` (unlabelled
-        items that it is nearer to than any label) and ``share`` (of the doubt about all items that
-        its label would take away). `among` are ids of the items that can be labelled.
+        A row per item, by id: ``label`` (predicted), ``doubt`` (its uncertainty, 0 to 1),
+        ``stands_for`` (unlabelled items that are nearer to it than to any labelled one) and
+        ``share`` (of the uncertainty of all items that its label would remove). `among` are ids of
+        the items that can be labelled.
         """
         import pandas as pd
 

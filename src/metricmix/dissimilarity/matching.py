@@ -146,7 +146,7 @@ class SourceReport:
         if self.n_unknown:
             yield f"{self.n_unknown:,} pair{'s are' if self.n_unknown != 1 else ' is'} unknown"
         if self.kind == "matrix" and (self.n_missing or self.n_unknown):
-            yield "what others say stands there, within what its known pairs leave open"
+            yield "unknown entries are estimated from other sources and by the triangle inequality"
         if self.n_both_ways:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"

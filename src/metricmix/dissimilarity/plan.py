@@ -197,9 +197,8 @@ def plan_sources(
       that are not in a graph are isolated, and reported. Pairs without a path get the largest
       distance plus the longest edge.
     - *Matrices* may hold more than the items: the rest is dropped, and reported. Items that are not
-      in a matrix, and pairs without an entry, are reported, too: the other sources say what stands
-      there (:mod:`metricmix.dissimilarity.unknown_pairs`). If most items are missing, that is an
-      error.
+      in a matrix, and pairs without an entry, are reported, too; their entries are estimated
+      (:mod:`metricmix.dissimilarity.unknown_pairs`). If most items are missing, that is an error.
     - Files without ids (sparse and plain matrices) are in the order of the table, and as long.
 
     Parameters

@@ -228,8 +228,8 @@ def without_items(matrix: AnyArray, absent: AnyArray, ids: AnyArray, label: str)
     """Return a matrix with NaN between absent items and all others, and warn of them."""
     few = examples(ids[absent].tolist())
     warn_caller(
-        f"{label}: {int(absent.sum())} of {len(ids)} items are not in it, such as {few}; what the "
-        "other sources say of them stands in their place",
+        f"{label}: {int(absent.sum())} of {len(ids)} items are not in it, such as {few}; their "
+        "entries are estimated from other sources",
         UserWarning,
     )
     found = matrix.astype(np.result_type(matrix, np.float32))

@@ -1,24 +1,26 @@
 r"""Pairs that a source does not know, and items that it does not have.
 
-In the place of an unknown value stands what the other sources say,
+An unknown value of source r is estimated from the other sources,
 
 .. math:: \hat M_r(i, j) = \frac{1}{|Q_{ij}|} \sum_{q \in Q_{ij}} c_{rq}\, M_q(i, j), \qquad
           c_{rq} = \frac{\sum_K M_r}{\sum_K M_q},
 
 where :math:`Q_{ij}` are the sources that know the pair, and K are pairs that both r and q know (at
-most 16 384 of them, drawn at random); the largest known value of r if no source knows the pair. It
-is then brought within what the known pairs of the source leave open by triangle inequalities,
+most 16 384 of them, drawn at random). If no source knows the pair, the estimate is the largest
+known value of r. It is then clipped to what the triangle inequality leaves open, given the known
+pairs :math:`K_r` of the source,
 
-.. math:: \max_k \, |M_r(i, k) - P_r(k, j)| \;\le\; \hat M_r(i, j) \;\le\; P_r(i, j),
+.. math:: \max_{uv \in K_r} M_r(u, v) - P_r(u, i) - P_r(j, v) \;\le\; \hat M_r(i, j)
+          \;\le\; P_r(i, j),
 
-P_r being the lengths of shortest paths along its known pairs. Where much is known, these bounds are
-near each other; where little is, the others decide.
+with the lengths :math:`P_r` of shortest paths along known pairs. If most pairs are known, this
+interval is short, and other sources hardly matter; if few are, they decide.
 
 So :math:`\sum_r \alpha_r M_r` remains linear in the weights, whatever their signs, and solvers need
-nothing else. With equal weights, an edge to an item that a source does not have gets the mean
-length by the sources that know it, as in Gower's coefficient. Such values may violate triangle
-inequalities: the shortest-path projection takes ways through other items where these are shorter.
-Predictions from labels do not count as knowing a pair: they change with the labels.
+no change. With equal weights, an edge to an item that a source does not have gets the mean length
+by the sources that know it, as in Gower's coefficient. Estimates may violate triangle inequalities;
+the shortest-path projection repairs these. Sources that predict labels are not used for estimates,
+since they change with the labels.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from numpy.typing import ArrayLike
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import min_plus
+from metricmix.metric import smallest_entries
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import symmetrized
 
@@ -73,8 +76,8 @@ def with_unknown_filled(parts: Sequence[Source], *, directed: bool) -> list[Sour
 def filled(source: DenseSource, others: Sequence[Source], *, directed: bool) -> DenseSource:
     """Return a source with values for the pairs that it does not know."""
     matrix = source.matrix
-    judges = [one for one in others if not one.supervised]
-    of_judges = ratios_to(source, judges)
+    others = [one for one in others if not one.supervised]
+    factors = ratios_to(source, others)
     lower, upper = bounds(matrix, directed=directed)
     largest, found = float(np.nanmax(matrix)), matrix.copy()
     step = max(1, ROWS_AT_ONCE // len(matrix))
@@ -82,9 +85,9 @@ def filled(source: DenseSource, others: Sequence[Source], *, directed: bool) -> 
         part = np.arange(start, min(start + step, len(matrix)))
         unknown = np.isnan(matrix[part])
         if unknown.any():
-            said = mean_of_known([one.rows(part) for one in judges], of_judges, largest)
-            said = np.clip(said, lower[part], upper[part])
-            found[part] = np.where(unknown, said, matrix[part])
+            mean = mean_of_known([one.rows(part) for one in others], factors, largest)
+            estimate = np.clip(mean, lower[part], upper[part])
+            found[part] = np.where(unknown, estimate, matrix[part])
     np.fill_diagonal(found, 0.0)
     if not directed:
         found = symmetrized(found)
@@ -92,27 +95,24 @@ def filled(source: DenseSource, others: Sequence[Source], *, directed: bool) -> 
 
 
 def bounds(matrix: AnyArray, *, directed: bool) -> tuple[Floats, Floats]:
-    """Return what known pairs leave open by triangle inequalities: the ends, (n, n) each."""
+    """Return the smallest and the largest value that the triangle inequality allows, (n, n)."""
     from metricmix.paths.floyd_warshall import close_in_place  # its package imports this one
 
     unknown = np.isnan(matrix)
-    known = np.where(unknown, np.inf, matrix).astype(np.float64)
-    upper = known.copy()
+    upper = np.where(unknown, np.inf, matrix).astype(np.float64)
     close_in_place(upper, symmetric=not directed)
-    minus = np.where(unknown, np.inf, -known)
-    lower = -min_plus(minus, upper.T)
-    lower = np.maximum(lower, (lower if not directed else -min_plus(minus.T, upper)).T)
+    lower = smallest_entries(np.where(unknown, 0.0, matrix), upper, directed)
     return np.clip(lower, 0.0, upper), upper
 
 
-def ratios_to(source: DenseSource, judges: Sequence[Source]) -> Floats:
+def ratios_to(source: DenseSource, others: Sequence[Source]) -> Floats:
     """Return how many times as large a source is as each other one, where both know pairs."""
     places = np.flatnonzero(~np.isnan(source.matrix.ravel()))
     places = places[places // source.n != places % source.n]
     if len(places) > SAMPLE:
         places = np.sort(np.random.default_rng(0).choice(places, SAMPLE, replace=False))
     i, j = places // source.n, places % source.n
-    return ratios(source.pairs(i, j), [judge.pairs(i, j) for judge in judges])
+    return ratios(source.pairs(i, j), [one.pairs(i, j) for one in others])
 
 
 def ratios(own: AnyArray, others: Sequence[AnyArray]) -> Floats:
@@ -122,10 +122,10 @@ def ratios(own: AnyArray, others: Sequence[AnyArray]) -> Floats:
     array([ 2., nan])
     """
     found = np.full(len(others), np.nan)
-    for q, theirs in enumerate(others):
-        both = ~np.isnan(theirs)
-        if theirs[both].sum() > 0:
-            found[q] = own[both].sum() / theirs[both].sum()
+    for q, other in enumerate(others):
+        both = ~np.isnan(other)
+        if other[both].sum() > 0:
+            found[q] = own[both].sum() / other[both].sum()
     return found
 
 
@@ -136,7 +136,7 @@ def fill_new_rows(rows: Sequence[AnyArray], stack: DissimilarityStack) -> list[A
     n = stack.n_items
     i, j = np.random.default_rng(0).integers(n, size=(2, SAMPLE))
     values = stack.raw_pairs(i, j)
-    judges = [q for q in range(stack.n_sources) if stack.names[q] not in stack.supervised]
+    others = [q for q in range(stack.n_sources) if stack.names[q] not in stack.supervised]
     complete = list(rows)
     for r, given in enumerate(rows):
         unknown = np.isnan(given)
@@ -145,21 +145,22 @@ def fill_new_rows(rows: Sequence[AnyArray], stack: DissimilarityStack) -> list[A
             row, minus = np.where(unknown, np.inf, given), np.where(unknown, np.inf, -given)
             upper = min_plus(row, own)
             lower = np.maximum(-min_plus(minus, own), -min_plus(row, -own))
-            factors = ratios(values[r], [values[q] for q in judges])
-            said = mean_of_known([rows[q] for q in judges], factors, float(values[r].max()))
-            complete[r] = np.where(unknown, np.clip(said, np.minimum(lower, upper), upper), given)
+            factors = ratios(values[r], [values[q] for q in others])
+            mean = mean_of_known([rows[q] for q in others], factors, float(values[r].max()))
+            estimate = np.clip(mean, np.minimum(lower, upper), upper)
+            complete[r] = np.where(unknown, estimate, given)
     return complete
 
 
 def mean_of_known(values: Sequence[AnyArray], factors: ArrayLike, otherwise: float) -> Floats:
-    """Return the mean of what several sources say, each times a factor, where one knows it.
+    """Return the mean of several arrays, each times a factor, over those that are not NaN.
 
     >>> mean_of_known([np.array([1.0, 2.0, np.nan]), np.array([5.0, np.nan, np.nan])], [1, 2], 9.0)
     array([5.5, 2. , 9. ])
     """
     total, count = np.zeros(()), np.zeros(())
-    for theirs, factor in zip(values, np.asarray(factors), strict=True):
-        said = np.asarray(theirs, np.float64) * factor
-        known = ~np.isnan(said)
-        total, count = total + np.where(known, said, 0.0), count + known
+    for array, factor in zip(values, np.asarray(factors), strict=True):
+        scaled = np.asarray(array, np.float64) * factor
+        known = ~np.isnan(scaled)
+        total, count = total + np.where(known, scaled, 0.0), count + known
     return np.where(count > 0, total / np.maximum(count, 1), otherwise)

@@ -218,22 +218,21 @@ def build_stack(
 
 
 def fill_matrices(sources: Sequence[ItemSource], *, directed: bool) -> None:
-    """Give matrices values for the pairs that they do not know, by the other sources."""
-    given = [one for one in sources if isinstance(one, MatrixSource)]
-    if not any(np.isnan(one.matrix()).any() for one in given):
+    """Estimate the entries that matrices do not have."""
+    if not any(isinstance(one, MatrixSource) and one.n_unknown for one in sources):
         return
     parts = {one: one.by_pairs() for one in sources if not one.spec.supervised}
     known = {one: part for one, part in parts.items() if part is not None}
     complete = with_unknown_filled(list(known.values()), directed=directed)
     for one, part in zip(known, complete, strict=True):
         if isinstance(one, MatrixSource) and isinstance(part, DenseSource):
-            one.values = part.matrix
+            one.values, one.n_unknown = part.matrix, 0
 
 
 def compute_together(sources: Sequence[ItemSource]) -> None:
-    """Compute several at a time what sources are computed from, in the order of what needs what.
+    """Compute what sources share, several at a time: near items, tables, predictions.
 
-    What several of them need, each of these computations finds done.
+    In this order, so that no two threads compute the same.
     """
     threads = threads_for(sources[0].n)
     views = {id(view): view for one in sources for view in (one, getattr(one, "base", None))}

@@ -236,7 +236,7 @@ class MixturePredictor(MixtureEstimator):
     def next_labels(self, k: int = 10, *, among: Any = None) -> list[NextLabel]:
         """Return the k items that are the most worth labelling next, the most useful first.
 
-        Uncertain ones, that stand for many others and are far from known ones
+        Uncertain items that are near to many others and far from labelled ones
         (:mod:`metricmix.learning.next_labels`).
 
         Parameters

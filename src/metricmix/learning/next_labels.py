@@ -1,14 +1,13 @@
-r"""Which items to label next: uncertain ones that stand for many others and are far from labels.
+r"""Active learning: which items to label next.
 
-With the probabilities p of the fit, the distance :math:`D_j` from item j to the nearest labelled
-one, and :math:`u_j = 1 - (p_{(1)} - p_{(2)})`, the doubt between the two likeliest classes, the
-items S are chosen that bring labels near to doubtful items,
+Let p be the probabilities of the fit, :math:`u_j = 1 - (p_{(1)} - p_{(2)})` the uncertainty of item
+j by the margin between the two likeliest classes, and :math:`D_j` its distance to the nearest
+labelled item. The items S to label next bring labels near to uncertain items,
 
 .. math:: \max_S \; \sum_j u_j \max\Bigl(0,\; 1 - \min_{s \in S} \frac{d(j, s)}{D_j}\Bigr),
 
-one after the other, each with the largest gain. The sum is submodular, so that no choice of as many
-items has a sum that is larger by more than a factor e / (e - 1). Of numbers all items are as
-doubtful.
+and are chosen greedily. The sum is monotone and submodular, so that the greedy choice reaches at
+least 1 - 1/e of its maximum. Of numeric targets all items are equally uncertain.
 """
 
 from __future__ import annotations
@@ -27,7 +26,9 @@ from metricmix.validation import check_integer
 __all__ = ["NextLabel", "next_labels"]
 
 CANDIDATES, JUDGED = 1000, 4000
-"""Items that are proposed from, the most doubtful ones, and items drawn to judge them by."""
+"""Candidates, the most uncertain items, and items drawn at random over which the sum is taken."""
+DISTANCES = 10**8
+"""Distances that are computed at most: with more than 100 000 items there are fewer candidates."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,12 @@ class NextLabel:
     ----------
     item : id
     share : float
-        How much of the doubt about all items it takes away, by the sum above.
+        By how much it increases the sum above, as a share of the uncertainty of all items.
     doubt : float
-        How doubtful its own label is, from 0 to 1.
+        The uncertainty of its own label, from 0 to 1.
     stands_for : int
-        Unlabelled items that it is nearer to than any label, or any item proposed before it.
+        Unlabelled items that are nearer to it than to any labelled item, or to any item proposed
+        before it.
     label : class or number
         What is predicted for it.
     """
@@ -82,7 +84,8 @@ def next_labels(learned: Learned, k: int = 10, among: Any = None) -> list[NextLa
     unknown = unknown[np.isfinite(doubt[unknown])]
     able = unknown if among is None else np.intersect1d(unknown, among)
     order = np.argsort(-doubt[able], kind="stable")
-    candidates = np.sort(able[order[:CANDIDATES]])
+    most = min(CANDIDATES, max(1, DISTANCES // len(doubt)))
+    candidates = np.sort(able[order[:most]])
     judged = unknown
     if len(judged) > JUDGED:
         judged = np.sort(np.random.default_rng(0).choice(unknown, JUDGED, replace=False))
@@ -93,7 +96,7 @@ def next_labels(learned: Learned, k: int = 10, among: Any = None) -> list[NextLa
     )[:, judged]
     predicted = task.decode(task.predictions(learned.answers))
     found = []
-    for place, share, size in chosen(rows, reach, doubt[judged], min(k, len(candidates))):
+    for place, share, size in greedy_choice(rows, reach, doubt[judged], min(k, len(candidates))):
         item = candidates[place]
         found.append(
             NextLabel(
@@ -111,7 +114,9 @@ def doubts(learned: Learned) -> Floats:
     return np.asarray(1.0 - (largest[:, 1] - largest[:, 0]))
 
 
-def chosen(rows: Floats, reach: Floats, weights: Floats, k: int) -> list[tuple[int, float, int]]:
+def greedy_choice(
+    rows: Floats, reach: Floats, weights: Floats, k: int
+) -> list[tuple[int, float, int]]:
     """Return the rows with the largest gains one after the other, their gains, and their sizes.
 
     `rows` are distances from candidates to items, `reach` those of the items to what is labelled;

@@ -25,11 +25,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.kernels.minplus import min_plus
+from metricmix.metric import smallest_entries
 from metricmix.paths.floyd_warshall import close_in_place
 from metricmix.typing import Floats, Indices
 
-__all__ = ["FilledMetric", "fill_unknown", "smallest_entries"]
+__all__ = ["FilledMetric", "fill_unknown"]
 
 
 class FilledMetric(NamedTuple):
@@ -126,18 +126,3 @@ def fill_unknown(
             break
         below[short] *= 0.5
     return FilledMetric(np.where(unknown, filled, metric), pairs, allowed)
-
-
-def smallest_entries(
-    floor: Floats, metric: Floats, directed: bool, n_jobs: int | None = None
-) -> Floats:
-    r"""Return :math:`\max_{uv} \, f_{uv} - d_{ui} - d_{jv}` for all i, j.
-
-    If an entry of the metric d became smaller than that, some shortest path would be shorter than
-    its floor f.
-    """
-    back = np.ascontiguousarray(metric.T) if directed else metric
-    entries = min_plus(min_plus(back, -floor, n_jobs=n_jobs), back, n_jobs=n_jobs)
-    if not directed:
-        entries = np.minimum(entries, entries.T)  # they may differ by rounding
-    return np.negative(entries, out=entries)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
+from metricmix.learning.task import wilson_interval
 from metricmix.plots.style import PALETTE, figure
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
@@ -15,7 +16,7 @@ from metricmix.validation import as_float_array, check_integer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ReliabilityBins", "plot_reliability", "reliability_bins", "wilson_interval"]
+__all__ = ["ReliabilityBins", "plot_reliability", "reliability_bins"]
 
 
 def plot_reliability(
@@ -61,7 +62,7 @@ def plot_reliability(
     axes.plot(
         [low, 1.0], [low, 1.0], color="#555555", linestyle="--", linewidth=1.2, label="as promised"
     )
-    span = wilson_interval(bins.accuracy, counts)
+    span = wilson_interval(bins.accuracy, counts, 1.96)
     axes.vlines(bins.confidence, *span, color=PALETTE[0], linewidth=1.4, alpha=0.6)
     axes.plot(bins.confidence, bins.accuracy, "o-", color=PALETTE[0], linewidth=1.6, label="found")
     axes.legend(loc="lower right", frameon=False, fontsize=9)
@@ -130,16 +131,3 @@ def reliability_bins(
     accuracy = np.bincount(bins, right, minlength=n_bins)[full] / counts[full]
     confidence = np.bincount(bins, sure, minlength=n_bins)[full] / counts[full]
     return ReliabilityBins(edges, counts, accuracy, confidence, float(np.mean(right)))
-
-
-def wilson_interval(share: Floats, count: Indices, z: float = 1.96) -> tuple[Floats, Floats]:
-    """Return the ends of Wilson's 95 % intervals for shares of `count` trials.
-
-    >>> low, high = wilson_interval(np.array([0.5]), np.array([100]))
-    >>> round(float(low[0]), 3), round(float(high[0]), 3)
-    (0.404, 0.596)
-    """
-    total = count + z**2
-    centre = (share * count + z**2 / 2.0) / total
-    half = z / total * np.sqrt(share * (1.0 - share) * count + z**2 / 4.0)
-    return np.asarray(centre - half), np.asarray(centre + half)

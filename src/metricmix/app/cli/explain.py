@@ -141,7 +141,7 @@ def tell_next(run: RunFolder, k: int, as_json: bool) -> None:
     for one in found:
         items = f"{one.stands_for:,} item{'s' * (one.stands_for != 1)}"
         doubt = "" if run.model.is_numeric else f", doubt {one.doubt:.2f}"
-        click.echo(f"{one.item}: predicted {one.label}{doubt}; nearer to {items} than any label")
+        click.echo(f"{one.item}: predicted {one.label}{doubt}; nearer to {items} than labels are")
     if not found:
         click.echo("every item has a label")
 

@@ -139,7 +139,7 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
         task = outcome.comparison.task
         sizes = Counter(outcome.comparison.labels.tolist()).values()
         unequal = not task.is_numeric and max(sizes) > min(sizes)
-        means = ", and the mean of the classes" if unequal else ""
+        means = ", and balanced accuracy" if unequal else ""
         click.echo(f"{task.score_name} ({outcome.how_evaluated})")
         click.echo(
             f"  with 90 % intervals for items without a {task.noun.removesuffix('s')}{means}"

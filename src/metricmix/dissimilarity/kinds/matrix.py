@@ -35,7 +35,9 @@ class MatrixSource(ItemSource):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         super().__init__(spec, data)
         self.values = data.values
-        self.known = None if self.values is None else 1.0 - np.isnan(self.values).mean(axis=1)
+        unknown = None if self.values is None else np.isnan(self.values).sum(axis=1)
+        self.known = None if unknown is None else 1.0 - unknown / self.n
+        self.n_unknown = 0 if unknown is None else int(unknown.sum())
 
     def known_entries(self, new: NewItemData | None) -> Floats | None:
         """Return the share of the entries that were given."""
@@ -53,7 +55,7 @@ class MatrixSource(ItemSource):
         """Return the matrix, of which single values are read."""
         directed = bool(self.spec.directed)
         found = DenseSource(self.matrix(), name=self.spec.name, directed=directed)
-        found.n_unknown = int(np.isnan(found.matrix).sum())
+        found.n_unknown = self.n_unknown
         return found
 
     def nearest(self, k: int) -> NearestItems:

@@ -11,7 +11,7 @@ const EXPLAINED = [
   ["best single source", "The best single source is chosen on the training labels, so it can score lower " +
     "than the best of the sources below."],
 ];
-const INTERVAL = "Line: a 90 % interval for what to expect of items without a label.";
+const INTERVAL = "Line: 90 % interval of the score on items without a label.";
 const NEGATIVE = "A negative weight means that the source counts in reverse: other things being equal, the " +
   "farther apart it puts two items, the closer they are in the learned metric.";
 
