@@ -13,7 +13,6 @@ import metricmix as mm
 from metricmix.dissimilarity import CrossEdges, EdgeSet
 from metricmix.estimators import LabelledKFold
 from metricmix.learning.rules import CLASS_RULES, KNearest
-from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.mixture.linear import link
 from reference.models import with_mixture
 
@@ -117,12 +116,12 @@ def test_local_weights_of_new_items() -> None:
     joined = model.learned_.join(next(model._new_rows(new)))
     u, v = near(NEW, 2)
     p = np.stack([regions[v[u == q]].mean(axis=0) for q in range(M)])
-    raw = model.mixture_.raw_local_weights(model.stack_)
-    np.testing.assert_allclose(joined.weights, p @ raw, rtol=1e-12)
-    lengths = edge_lengths(model.stack_, model.mixture_)
-    own = 0.5 * (joined.weights[u] + lengths.item_weights.T[v])
+    np.testing.assert_allclose(joined.shares, p, rtol=1e-12)
+    mixture, x = model.mixture_, values(NEW[u], X[v]) / model.stack_.scales[:, None]
+    both, apart = np.minimum(p[u], regions[v]), abs(p[u] - regions[v])
+    within = (both @ mixture.local_weights * np.minimum(x, 2.0).T).sum(axis=1)
     order = np.lexsort((v, u))
-    m = (own * values(NEW[u], X[v]).T).sum(axis=1)[order]
+    m = (mixture.common @ x + within + apart @ mixture.local_weights.sum(axis=1))[order]
     np.testing.assert_allclose(joined.edges(), link(m, 1.0, "softplus"), rtol=1e-12)
 
 

@@ -175,7 +175,7 @@ def test_identity_of_a_negative_mixture_is_refused():
 
 
 NETWORK = NetworkMixture([1.0], [-1.0], [[2.0]], [0.0], [1.0], link="identity")
-LOCAL = LocalMixture([[3.0], [-1.0]], np.eye(2)[[0, 0, 1, 1]], link="identity")
+LOCAL = LocalMixture([0.0], [[3.0], [-1.0]], np.eye(2)[[0, 0, 1, 1]], link="identity")
 
 
 @pytest.mark.parametrize(

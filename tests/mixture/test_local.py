@@ -30,21 +30,23 @@ def instance(seed, n=14, R=3, C=2, directed=False, computed=False):
     stack = mm.DissimilarityStack(matrices, names, directed, scaling="mean")
     if computed:
         stack = on_demand(stack)
-    weights = rng.normal(0.5, 1.0, size=(C, R))
-    return stack, LocalMixture(weights, shares(rng, n, C), stack.names, scaling=stack.scales)
+    common, rows = rng.normal(0.5, 1.0, size=R), rng.normal(0.5, 1.0, size=(C, R))
+    p = shares(rng, n, C)
+    return stack, LocalMixture(common, rows, p, stack.names, scaling=stack.scales)
 
 
 def definition(stack, mixture):
-    """Return the edge lengths, written as three sums."""
-    n, p, alpha = len(stack), mixture.memberships, mixture.local_weights
-    M = np.asarray(stack)
+    """Return the edge lengths, written as sums over sources and regions."""
+    n, p = len(stack), mixture.memberships
+    x = np.asarray(stack)  # over their scales
     w = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            a = (p[i] @ alpha + p[j] @ alpha) / 2.0
-            w[i, j] = (
-                0.0 if i == j else np.logaddexp(0.0, mixture.beta * (a @ M[i, j])) / mixture.beta
-            )
+    for i, j in np.ndindex(n, n):
+        m = mixture.common @ x[i, j]
+        for c, row in enumerate(mixture.local_weights):
+            for r, weight in enumerate(row):
+                both, apart = min(p[i, c], p[j, c]), abs(p[i, c] - p[j, c])
+                m += weight * (both * min(x[i, j, r], 2.0) + apart)
+        w[i, j] = 0.0 if i == j else np.logaddexp(0.0, mixture.beta * m) / mixture.beta
     return w
 
 
@@ -74,13 +76,14 @@ def test_every_query_agrees_with_the_definition(directed, computed):
 
 
 def test_three_items_on_a_line():
-    place = np.array([0.0, 2.0, 4.0])
+    place = np.array([0.0, 2.0, 5.0])
     stack = mm.DissimilarityStack({"line": features(place[:, None])})
-    mixture = LocalMixture([[1.0], [0.5]], [[1, 0], [0, 1], [1, 0]], ["line"], link="identity")
-    assert EdgeLengths(stack, mixture).matrix()[0].tolist() == [0.0, 1.5, 4.0]
-    assert not EdgeLengths(stack, mixture).is_metric
-    assert mm.shortest_path(stack, mixture, 0, 2).nodes == (0, 1, 2)
-    assert mm.path_metric(stack, mixture)[0].tolist() == [0.0, 1.5, 3.0]
+    mixture = LocalMixture(
+        [1.0], [[1.0], [0.5]], [[1, 0], [1, 0], [0, 1]], ["line"], link="identity", scaling=[2.0]
+    )
+    # over their scale 1, 2.5, 1.5; the first two in one region, the third in another
+    wanted = [[0, 1 + 1, 2.5 + 1 + 0.5], [2, 0, 1.5 + 1 + 0.5], [4, 3, 0]]
+    assert EdgeLengths(stack, mixture).matrix() == pytest.approx(np.array(wanted))
 
 
 @settings(deadline=None, max_examples=25)
@@ -92,29 +95,63 @@ def test_the_projection_is_a_metric(seed, C, n):
     assert (d <= definition(stack, mixture) * (1 + 1e-9)).all()
 
 
-def test_equal_rows_are_the_linear_mixture():
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    C=st.integers(1, 4),
+    n=st.integers(2, 16),
+    spread=st.sampled_from([1e-3, 0.1, 1.0, 30.0]),
+    directed=st.booleans(),
+    link=st.sampled_from(["softplus", "identity"]),
+)
+def test_weights_above_zero_over_metrics_give_a_metric(seed, C, n, spread, directed, link):
+    """The lemma: nothing is left to project, however large the sources are beside their scales."""
+    rng = np.random.default_rng(seed)
+    metrics = [
+        mm.project(spread * rng.exponential(size=(n, n)) * (1 - np.eye(n)), directed=True)
+        if directed
+        else features(spread * rng.normal(size=(n, 2)))
+        for _ in range(2)
+    ]
+    stack = mm.DissimilarityStack(dict(zip("ab", metrics, strict=True)), directed=directed)
+    p = rng.dirichlet(np.full(C, rng.choice([0.05, 1.0])), size=n)
+    weights = rng.exponential(size=2), rng.exponential(size=(C, 2))
+    lengths = EdgeLengths(stack, LocalMixture(*weights, p, ["a", "b"], link=link, scaling=[1, 2]))
+    assert lengths.mixed.keeps_metrics
+    assert lengths.is_metric is not directed  # of matrices that are given, nothing is known
+    assert mm.is_metric(lengths.matrix(), directed=directed)
+
+
+def test_a_negative_weight_somewhere_is_projected():
+    stack = mm.DissimilarityStack({"line": features(np.array([[0.0], [1.0], [3.0]]))})
+    p = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    for common, rows in (([-0.1], [[1.0], [2.0]]), ([1.0], [[1.0], [-0.1]])):
+        assert not EdgeLengths(stack, LocalMixture(common, rows, p, ["line"])).is_metric
+
+
+def test_rows_of_zeros_are_the_linear_mixture():
     stack, local = instance(1, C=3)
     weights = np.array([0.7, -0.2, 0.4])
-    equal = LocalMixture(np.tile(weights, (3, 1)), local.memberships, stack.names)
+    none = LocalMixture(weights, np.zeros((3, 3)), local.memberships, stack.names)
     common = mm.Mixture(weights, stack.names)
-    assert equal.weights == pytest.approx(weights)
+    assert none.weights == pytest.approx(weights)
     for query in (lambda m: EdgeLengths(stack, m).matrix(), lambda m: mm.path_metric(stack, m)):
-        assert query(equal) == pytest.approx(query(common), rel=1e-12)
+        assert query(none) == pytest.approx(query(common), rel=1e-12)
 
 
 def test_it_is_linear_in_its_weights():
     stack, local = instance(2, C=3)
     weighting = RegionWeights(stack, local.memberships)
-    assert len(weighting.names) == 9
-    assert weighting.names[3] == "region_1: s0"
-    flat = local.local_weights.ravel()
+    assert len(weighting.names) == 12
+    assert (weighting.names[1], weighting.names[6]) == ("s1", "region_1: s0")
+    flat = np.concatenate([local.common, local.local_weights.ravel()])
     again = weighting.mixture(flat, local.link, local.beta)
     assert EdgeLengths(stack, again).matrix() == pytest.approx(EdgeLengths(stack, local).matrix())
     assert weighting.weights_of(again) == pytest.approx(flat)
     i, j = np.array([0, 3, 5]), np.array([4, 4, 1])
     terms = weighting.terms(stack.raw_pairs(i, j), i, j)
     assert mm.mixture.link(flat @ terms) == pytest.approx(EdgeLengths(stack, again).pairs(i, j))
-    with pytest.raises(mm.InputError, match="9 weights, one per region and source"):
+    with pytest.raises(mm.InputError, match="12 weights, one per source, and per region"):
         weighting.weights_of([1.0, 2.0])
 
 
@@ -128,14 +165,17 @@ def test_gradient_against_central_differences(own_scaling):
     flow[u == v] = 0.0
     names = ("s2", "s0", "s1")  # another order than that of the stack
 
-    def total(weights):
-        local = LocalMixture(weights.reshape(2, 3), mixture.memberships, names, scaling=scaling)
-        return float(flow @ EdgeLengths(stack, local).pairs(u, v))
+    def made(weights):
+        rows = weights.reshape(3, 3)
+        return LocalMixture(rows[0], rows[1:], mixture.memberships, names, scaling=scaling)
 
-    at = rng.normal(size=6)
-    local = LocalMixture(at.reshape(2, 3), mixture.memberships, names, scaling=scaling)
+    def total(weights):
+        return float(flow @ EdgeLengths(stack, made(weights)).pairs(u, v))
+
+    at = rng.normal(size=9)
+    local = made(at)
     gradient = EdgeLengths(stack, local).edge_gradient(u, v, flow)
-    steps = 1e-6 * np.eye(6)
+    steps = 1e-6 * np.eye(9)
     slopes = [(total(at + step) - total(at - step)) / 2e-6 for step in steps]
     assert gradient == pytest.approx(slopes, rel=1e-6, abs=1e-8)
 
@@ -148,17 +188,19 @@ def test_objective_and_gradient_of_the_solvers(projection, computed):
     y = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1, -1, -1])
     objective = mm.objectives.ClassMeans(y, rho=1e-2).centred(np.ones(6))
     kind = Problem if projection else UnprojectedProblem
-    problem = kind(objective, stack, centre=np.ones(6), weighting=weighting)
-    at = np.random.default_rng(1).normal(0.5, 0.3, 6)
+    problem = kind(objective, stack, centre=np.ones(9), weighting=weighting)
+    at = np.random.default_rng(1).normal(0.5, 0.3, 9)
     _, gradient = problem.value_and_gradient(at)
-    slopes = [(problem.value(at + s) - problem.value(at - s)) / 2e-6 for s in 1e-6 * np.eye(6)]
+    slopes = [(problem.value(at + s) - problem.value(at - s)) / 2e-6 for s in 1e-6 * np.eye(9)]
     assert gradient == pytest.approx(slopes, rel=1e-5, abs=1e-7)
 
 
 def test_a_solver_returns_a_local_mixture():
     stack, mixture = instance(5, n=20)
     weighting = RegionWeights(stack, mixture.memberships, ["a", "b"])
-    truth = LocalMixture([[1.0, 0.2, 0.1], [0.1, 0.3, 1.2]], mixture.memberships, stack.names)
+    rows = [[1.0, 0.2, 0.1], [0.1, 0.3, 1.2]]
+    about = {"names": stack.names, "scaling": stack.scales}
+    truth = LocalMixture([0.2, 0.1, 0.3], rows, mixture.memberships, **about)
     target = mm.path_metric(stack, truth)
     result = mm.minimize(mm.objectives.LeastSquares(target), weighting, method="full", max_iter=500)
     assert isinstance(result.mixture, LocalMixture)
@@ -173,16 +215,17 @@ def test_new_items_have_the_weights_of_near_ones():
     metrics = ("euclidean", "cityblock")
     stack = mm.DissimilarityStack([features(X, metric) for metric in metrics])
     p = np.eye(2)[(X[:, 0] > 0).astype(int)]
-    lengths = EdgeLengths(stack, LocalMixture([[2.0, 0.1], [0.1, 1.0]], p))
+    lengths = EdgeLengths(stack, LocalMixture([0.3, 0.2], [[2.0, 0.1], [0.1, 1.0]], p))
     Y = np.array([[4.0, 0.0], X[3]])
     rows = np.stack([features(metric=m).bind(X).cross(Y) for m in metrics], axis=-1)
     new = NewItems.from_rows(lengths, rows)
     assert new.same.tolist() == [-1, 3]
-    assert new.weights[0] == pytest.approx([0.1, 1.0])  # all its neighbours are on the right
+    assert new.shares[0] == pytest.approx([0.0, 1.0])  # all its neighbours are on the right
     assert new.m[1] == pytest.approx(lengths.mixed_rows(np.array([3]))[0])
-    a = p @ np.array([[2.0, 0.1], [0.1, 1.0]])
-    assert new.m[0] == pytest.approx(((a + new.weights[0]) / 2 * rows[0]).sum(axis=1))
-    assert new.select([1]).weights == pytest.approx(new.weights[1:])
+    near = rows[0] @ [0.3, 0.2] + np.minimum(rows[0], 2.0) @ [0.1, 1.0]
+    far = rows[0] @ [0.3, 0.2] + 2.1 + 1.1  # another region: the scales, by the rows of both
+    assert new.m[0] == pytest.approx(np.where(p[:, 1] == 1, near, far))
+    assert new.select([1]).shares == pytest.approx(new.shares[1:])
 
 
 @pytest.mark.parametrize(
@@ -213,20 +256,22 @@ def test_parts_that_do_not_fit():
     with pytest.raises(mm.InputError, match="expected memberships of 3 items, those of the stack"):
         mm.path_metric(stack[np.ix_([0, 1, 2], [0, 1, 2])], mixture)
     with pytest.raises(mm.InputError, match="local_weights: expected 2 rows"):
-        LocalMixture([[1.0, 2.0]], mixture.memberships)
+        LocalMixture([1.0, 2.0], [[1.0, 2.0]], mixture.memberships)
     with pytest.raises(mm.InputError, match="regions: expected 2 different names"):
-        LocalMixture(mixture.local_weights, mixture.memberships, regions=["a", "a"])
+        LocalMixture(mixture.common, mixture.local_weights, mixture.memberships, regions=["a", "a"])
 
 
 def test_equality_and_words():
     _, one = instance(8)
-    same = LocalMixture(one.local_weights, one.memberships, one.names, scaling=one.scaling)
-    other = LocalMixture(one.local_weights + 1.0, one.memberships, one.names, scaling=one.scaling)
+    parts, about = (one.common, one.local_weights, one.memberships), {"scaling": one.scaling}
+    same = LocalMixture(*parts, one.names, **about)
     assert one == same
     assert hash(one) == hash(same)
-    assert one != other
+    for k in (0, 1):
+        other = [part + 1.0 if q == k else part for q, part in enumerate(parts)]
+        assert one != LocalMixture(*other, one.names, **about)
     assert one != mm.Mixture(one.weights, one.names, scaling=one.scaling)
     assert mm.Mixture(one.weights, one.names, scaling=one.scaling) != one
-    plain = LocalMixture([[1.0], [-0.5]], [[1, 0], [0, 1]], ["words"], ["theory", "systems"])
+    plain = LocalMixture([0.5], [[0.5], [-1.0]], [[1, 0], [0, 1]], ["words"], ["theory", "systems"])
     assert str(plain) == "theory: +1 words; systems: -0.5 words  (softplus, beta=1)"
     assert plain.to_record() == {"theory": {"words": 1.0}, "systems": {"words": -0.5}}

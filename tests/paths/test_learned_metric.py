@@ -34,7 +34,7 @@ MIXTURES = {
     "nonnegative": mm.Mixture([2.0, 1.0, 0.5]),
     "signed": mm.Mixture([2.0, -1.0, 0.5]),
     "identity": mm.Mixture([0.5, 0.3, 0.2], link="identity"),
-    "local": LocalMixture([[2.0, 1.0, 0.5], [0.5, 2.0, 1.0]], REGIONS),
+    "local": LocalMixture([0.5, 1.0, 0.5], [[2.0, 0.0, 0.5], [0.0, 2.0, 1.0]], REGIONS),
 }
 
 

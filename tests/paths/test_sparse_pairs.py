@@ -118,26 +118,23 @@ def test_lengths_computed_on_demand_are_the_same(seed):
             for a in range(formed.indptr[u], formed.indptr[u + 1]):
                 v = formed.ends[a]
                 expected = graph.w[v, u] if reverse else graph.w[u, v]
-                assert arc_length(on_demand, u, a) == expected
-                assert arc_length(formed, u, a) == expected
+                assert arc_length(on_demand, a) == expected
+                assert arc_length(formed, a) == expected
     found = sparse_paths(lengths, i, j)
     known = sparse_paths(graph.lengths, i, j)
     assert all(np.array_equal(a, b) for a, b in zip(found, known, strict=True))
 
 
-def test_weights_of_a_local_mixture_on_demand():
+def test_lengths_of_a_local_mixture_are_formed():
     rng = np.random.default_rng(0)
     edges = EdgeSet(20, *rng.integers(20, size=(2, 60)))
     stack = EdgeStack(edges, rng.random((2, len(edges))))
     shares = rng.dirichlet([1, 1, 1], size=20)
-    mixture = LocalMixture(rng.normal(size=(3, 2)), shares)
-    lengths = EdgeLengths(stack, mixture)
-    on_demand = arcs_of(lengths, 0)
-    assert not on_demand.formed
-    formed = EdgeLengths(stack, mixture).arcs()
-    for u in range(20):
-        for a in range(formed.indptr[u], formed.indptr[u + 1]):
-            assert np.isclose(arc_length(on_demand, u, a), formed.lengths[a], rtol=1e-14)
+    mixture = LocalMixture(rng.normal(size=2), rng.normal(size=(3, 2)), shares)
+    arcs = arcs_of(EdgeLengths(stack, mixture), 0)
+    assert arcs.formed
+    expected = EdgeLengths(stack, mixture).arcs().lengths
+    assert [arc_length(arcs, a) for a in range(len(expected))] == expected.tolist()
 
 
 def test_a_pair_costs_the_ball_it_explores():

@@ -52,7 +52,7 @@ def directed() -> mm.DissimilarityStack:
 
 
 SIGNED = mm.Mixture([1.0, -0.2], NAMES)
-LOCAL = LocalMixture([[1.0, 0.1], [0.2, 2.0]], MEMBERSHIPS, NAMES, link="identity")
+LOCAL = LocalMixture([0.1, 0.3], [[1.0, 0.1], [0.2, 2.0]], MEMBERSHIPS, NAMES, link="identity")
 NETWORK = NetworkMixture(
     [1.0, 0.5], [0.3, 0.2], RNG.random((3, 2)), RNG.random(3), RNG.random(3), NAMES
 )

@@ -202,9 +202,7 @@ def test_network_mixture_is_a_mixture_of_pair_weights(stack):
     i, j = np.triu_indices(N, 1)
     raw = stack.raw_pairs(i, j)
     m = lengths.mixed_rows(np.arange(N))
-    np.testing.assert_allclose(
-        (lengths.mixed.pair_weights(i, j) * raw).sum(axis=0), m[i, j], rtol=1e-9
-    )
+    np.testing.assert_allclose(lengths.mixed.parts(raw, i, j).sum(axis=0), m[i, j], rtol=1e-9)
     zero = np.zeros((R, 1))
     step = 1e-7 * np.eye(R)
     slopes = [(mixture.values(step[:, [r]], stack) / 1e-7).item() for r in range(R)]

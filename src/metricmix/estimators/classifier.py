@@ -45,14 +45,15 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         How labels follow from distances: the name of a rule, or a rule object with its settings,
         such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.learning.rules`. "auto": see
         `selection_`.
-    local : {"auto", "classes", None} or (n, C) array or DataFrame
-        Whether the weights depend on where the items are, a row of weights >= 0 per region
-        (:mod:`metricmix.mixture.local`): "classes", by class probabilities in the metric of common
-        weights, those of labelled items without their own label; or by memberships of your own, of
-        all n items of `stack_`, such as clusters. None: common weights. "auto": see `selection_`.
+    local : {"auto", "regions", "classes", None} or (n, C) array or DataFrame
+        Whether further weights >= 0 count in each region (:mod:`metricmix.mixture.local`):
+        "regions", where different sources tell the classes, found from the labels
+        (:mod:`metricmix.learning.regions`); "classes", by class probabilities in the metric of
+        common weights, those of labelled items without their own label; or by memberships of your
+        own, of all n items of `stack_`, such as clusters. None: common weights. "auto": see
+        `selection_`.
     rho_local : float
-        Weight of the ridge :math:`\sum_c \lVert\alpha_c - \alpha\rVert^2` that draws the rows
-        to common weights, which are learned first.
+        Weight of the ridge that draws them to common weights, which are learned first.
     mixture : {"linear", "network"} or Network
         How the dissimilarities of a pair become its length. "network": by a small network, trained
         from the linear mixture with PyTorch, for as many steps as lower the loss of held-out labels
@@ -78,8 +79,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame
-        Where weights are local: a row per region, a column per source. `weights_` is then their
-        mean over the items.
+        Where weights are local, those that count inside each region: a row per region, a column
+        per source. `weights_` is then their mean over the items.
     device_ : str
         Where the network was trained, if `mixture` is one: "cpu" or "cuda".
     {attributes}

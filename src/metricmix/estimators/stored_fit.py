@@ -237,7 +237,7 @@ def check_result(result: SolveResult, stack: DissimilarityStack, *, verify: bool
     check_finite_lengths(stack, mixture, verify=verify)
     size = mixture.weights.shape
     if isinstance(mixture, LocalMixture):
-        size = (mixture.local_weights.size,)
+        size = (mixture.common.size + mixture.local_weights.size,)
     complete = len(trace.objective) == len(trace.time) == len(trace)
     complete = complete and all(row.shape == size for row in trace.weights)
     require(complete, "expected the result of a solver, with its trace")

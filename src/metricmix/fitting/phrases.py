@@ -124,9 +124,10 @@ class EdgePhrases:
         """Yield the same for many edges, whose values are read at once."""
         stack = self.lengths.stack
         raw = np.asarray(stack.raw_pairs(i, j), dtype=np.float64)
-        weights = np.asarray(self.lengths.mixed.pair_weights(i, j)).reshape(len(raw), -1)
-        nearer = (weights * (self._means[:, None] - raw)).T
-        used = np.broadcast_to(weights != 0.0, raw.shape).T.tolist()
+        mixed, usual = self.lengths.mixed, np.broadcast_to(self._means[:, None], raw.shape)
+        of_usual = mixed.parts(usual, i, j)
+        nearer = (of_usual - mixed.parts(raw, i, j)).T
+        used = (of_usual != 0.0).T.tolist()
         orders = np.argsort(-nearer, axis=1, kind="stable").tolist()
         edges = zip(
             i.tolist(), j.tolist(), raw.T.tolist(), nearer.tolist(), used, orders, strict=True

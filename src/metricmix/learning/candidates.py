@@ -36,8 +36,8 @@ class Candidate:
     rho : float or None
         Weight of the ridge; None where nothing is learned, or the objective has its own.
     rule : rule object
-    local : bool
-        Whether each class or region has learned weights of its own.
+    local : str or None
+        What has learned weights of its own: "classes", "regions", or "given" ones.
     geodesic : int or None
         Nearest items of each item that paths lead along; None for all pairs.
     sources : tuple of str or None
@@ -49,7 +49,7 @@ class Candidate:
     constraint: str | None
     rho: float | None
     rule: Rule
-    local: bool = False
+    local: str | None = None
     geodesic: int | None = None
     sources: tuple[str, ...] | None = None
 
@@ -70,7 +70,9 @@ class Candidate:
         words = {"nonnegative": "weights >= 0", "simplex": "weights >= 0 of sum 1"}
         name = "equal weights"
         if self.weights == "learned":
-            name = "local " * self.local + words.get(self.constraint or "", "signed weights")
+            name = words.get(self.constraint or "", "signed weights")
+            if self.local is not None:
+                name = f"local {name} of {self.local.replace('given', 'given regions')}"
             if self.sources is not None:
                 name += f" near {self.centre}"
         elif self.sources is not None:
@@ -178,9 +180,9 @@ def candidates_of(
     the ridge of the default objective, and a rule of "auto" the rule. Equal weights and single
     sources are compared with the default rule only. An objective of your own is taken as it is.
     Where labels or targets are few the default is the only one, unless a constraint or rho is
-    stated; where there is nothing to learn from, it has equal weights. Local weights are compared
-    for classes, unless `local` says which to use. A `geodesic` of "auto" adds one candidate, the
-    first with paths along the ten nearest items.
+    stated; where there is nothing to learn from, it has equal weights. Local weights are those of
+    regions learned from the labels, unless `local` says which to use. A `geodesic` of "auto" adds
+    one candidate, the first with paths along the ten nearest items.
     """
     found = candidates_over(options, task, names, known)
     if options.geodesic != "auto":
@@ -205,7 +207,9 @@ def candidates_over(
         rules = (as_rule(options.rule, is_numeric=task.is_numeric),)
     if options.objective is None:
         return [Candidate("equal", None, None, rule) for rule in rules]
-    is_auto, local = options.constraint == "auto", options.is_local
+    is_auto, local = options.constraint == "auto", None
+    if options.is_local:
+        local = options.local if isinstance(options.local, str) else "given"
     constraint = {"auto": "nonnegative", "none": None}.get(
         str(options.constraint), options.constraint
     )
@@ -221,9 +225,10 @@ def candidates_over(
     if few:
         return [Candidate("learned", constraint, rhos[0], rules[0], local)]
     found = [Candidate("learned", constraint, rho, rule, local) for rho in rhos for rule in rules]
-    if is_auto and not local:
+    if is_auto and local is None:
         if options.local is not None:
-            found.append(Candidate("learned", constraint, rhos[0], rules[0], True))
+            by_regions = Candidate("learned", constraint, rhos[0], rules[0], "regions")
+            found += [replace(by_regions, rule=rule) for rule in rules if len(names) > 1]
         found.append(Candidate("learned", None, rhos[-1], rules[0]))
         found += [Candidate("equal", None, None, rule) for rule in rules]
         alone = names if len(names) > 1 else ()

@@ -81,7 +81,7 @@ class Examples:
     @classmethod
     def of(cls, lengths: EdgeLengths, n_classes: int) -> Examples | None:
         """Return the examples of a metric; None where classes are made of the items themselves."""
-        if not (lengths.is_metric and n_classes) or lengths.directed:
+        if not (lengths.is_metric and lengths.is_linear and n_classes) or lengths.directed:
             return None
         found, weights = corners_of(lengths.stack, n_classes), lengths.raw_weights
         corners = {r: far for r, far in found.items() if weights[r] > 0.0}
@@ -169,10 +169,10 @@ class Examples:
             corners = {r: far[0] for r, far in found.items()}
         for r, far in corners.items():
             raw[r] = far[y]
-        return split_lengths(self.lengths, raw, self.lengths.raw_weights)
+        return split_lengths(self.lengths, self.lengths.raw_weights[:, None] * raw)
 
     def parts_between(self, i: Indices, j: Indices) -> Floats:
         """Return the parts of the distances between examples of one class, (E, R + 1)."""
         raw = np.array(self.lengths.stack.raw_pairs(i, j))
         raw[list(self.corners)] = 0.0
-        return split_lengths(self.lengths, raw, self.lengths.raw_weights)
+        return split_lengths(self.lengths, self.lengths.raw_weights[:, None] * raw)

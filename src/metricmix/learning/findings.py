@@ -192,9 +192,7 @@ def cause_of_hub(lengths: EdgeLengths, h: int, rng: np.random.Generator) -> tupl
 
 def parts_of(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
     """Return the weighted values of all sources on some edges, before the link: (R, E)."""
-    weights = lengths.mixed.pair_weights(u, v)
-    values = lengths.stack.raw_pairs(u, v)
-    return np.asarray(values * (weights if weights.ndim == 2 else weights[:, None]))
+    return lengths.mixed.parts(lengths.stack.raw_pairs(u, v), u, v)
 
 
 def collapse(learned: Learned, bundle: PathBundle) -> list[MetricFinding]:

@@ -59,15 +59,15 @@ class LabelPaths:
         The number that the paths use for an item that was not in the fit.
     row : (R, n) array, optional
         Its raw dissimilarities, if it is not in the stack either.
-    weights : (R,) array, optional
-        Its weights, where these are local.
+    shares : (1, C) array, optional
+        Its memberships, where weights are local.
     """
 
     rule: FittedRule
     paths: list[Path]
     new: int | None = None
     row: AnyArray | None = None
-    weights: Floats | None = None
+    shares: Floats | None = None
 
     @property
     def targets(self) -> Indices:
@@ -91,11 +91,8 @@ class LabelPaths:
         outside = u == self.new
         u = np.where(outside, 0, u)
         raw = np.where(outside, self.row[:, v], lengths.stack.raw_pairs(u, v))
-        weights = lengths.mixed.pair_weights(u, v, raw)
-        if self.weights is not None and lengths.item_weights is not None:
-            joined = 0.5 * (self.weights[:, None] + lengths.item_weights[:, v])
-            weights = np.where(outside, joined, weights)
-        return number, split_lengths(lengths, raw, weights)
+        u = np.where(outside, lengths.n, u)
+        return number, split_lengths(lengths, lengths.mixed.joined(self.shares).parts(raw, u, v))
 
     @property
     def parts(self) -> Floats:
@@ -218,9 +215,8 @@ def paths_from_new_item(learned: Learned, rows: AnyArray | CrossEdges, k: int) -
         Path(float(edge) + path.length, (n, *path.nodes))
         for edge, path in zip(edges[entry], rest, strict=True)
     ]
-    weights = None if new.weights is None else new.weights[0]
     row = rows.dense_row(0) if isinstance(rows, CrossEdges) else rows[0].T
-    return LabelPaths(rule, paths, n, row, weights)
+    return LabelPaths(rule, paths, n, row, new.shares)
 
 
 LABELS_BY_SOURCE = 500

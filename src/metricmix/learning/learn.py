@@ -35,14 +35,13 @@ from metricmix.kernels.process_settings import blas_threads
 from metricmix.learning.examples import examples_of
 from metricmix.learning.learned import Learned, Options, seed_of
 from metricmix.learning.network_fit import fit_network
-from metricmix.learning.rules.rule import check_reached, distances_to, softmax
+from metricmix.learning.regions import memberships
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import RegionWeights
 from metricmix.objectives import ClassMeans, make_objective
 from metricmix.objectives.base import Objective
-from metricmix.objectives.class_scores import class_mean_scores, half_means, held_out_scores
 from metricmix.objectives.regression import TargetObjective
 from metricmix.paths.geodesic import geodesic_stack
 from metricmix.paths.trees import distances_from
@@ -52,7 +51,7 @@ from metricmix.solvers.newton import Newton
 from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import Floats, Indices
 
 __all__ = [
     "MOVED_AT_MOST",
@@ -323,7 +322,8 @@ def solve(
     solver.pop("start", None)
     lengths = EdgeLengths(stack, result.mixture)
     regions = RegionWeights(stack, *memberships(lengths, objective, task, options))
-    common = np.tile(result.mixture.weights, len(regions.regions))
+    common = np.zeros(len(regions.names))
+    common[: stack.n_sources] = result.mixture.weights
     given = {k: v for k, v in (options.solver_options or {}).items() if k != "start"}
     options = options.replace(shrink_to="equal", solver_options=given)
     ridged = objective.centred(common, options.rho_local)
@@ -385,28 +385,3 @@ def minimised(
             n_jobs=options.n_jobs,
             **merged,
         )
-
-
-def memberships(
-    lengths: EdgeLengths, objective: Objective, task: Task, options: Options
-) -> tuple[AnyArray, list[str] | None]:
-    """Return the memberships of all items in regions, (n, C), and the names of these if known."""
-    if not isinstance(options.local, str):
-        columns = getattr(options.local, "columns", None)
-        return np.asarray(options.local), None if columns is None else list(map(str, columns))
-    codes = getattr(objective, "y", None)
-    if codes is None:
-        raise InputError(
-            "'classes' takes an objective over labels",
-            argument="local",
-            remedy="pass memberships, an (n, C) array",
-        )
-    known = Known(codes, int(codes.max()) + 1)
-    labelled, about = known.items, (known.y, known.n_classes)
-    d = distances_to(lengths, labelled, options.n_jobs)
-    check_reached(d)
-    scores = class_mean_scores(d, *about, half_means(d[labelled], *about))
-    scores[labelled] = held_out_scores(d[labelled], *about)
-    names = task.class_names
-    complete = known.n_classes == len(names)  # a fold may lack a class
-    return softmax(-scores), names if complete else None

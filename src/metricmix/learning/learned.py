@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Learned", "Options", "id_of", "seed_of", "total_weight"]
 
 
+REGIONS = ("classes", "regions")
+"""What local weights may depend on by name; see :mod:`metricmix.learning.regions`."""
 OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
 
@@ -124,10 +126,10 @@ class Options:
         """Raise unless the settings of local weights make sense for n items."""
         check_number(self.rho_local, name="rho_local", low=0)
         if isinstance(self.local, str):
-            if self.local not in ("auto", "classes"):
+            if self.local not in ("auto", *REGIONS):
                 raise InputError(
                     argument="local",
-                    expected="'auto', 'classes', None or memberships, an (n, C) array",
+                    expected="'auto', 'classes', 'regions', None or memberships, an (n, C) array",
                     found=f"{self.local!r}",
                 )
         elif self.local is not None:
@@ -205,7 +207,7 @@ class Options:
 
     def as_candidate(self, candidate: Candidate) -> Options:
         """Return the settings with what a candidate says in place of what is open."""
-        local = (self.local if self.is_local else "classes") if candidate.local else None
+        local = self.local if candidate.local == "given" else candidate.local
         decided = replace(
             self,
             rule=candidate.rule,

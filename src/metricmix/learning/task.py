@@ -275,7 +275,7 @@ class Classes(Task):
 
         >>> task = Classes(np.array(["a", "b"]))
         >>> low, high = task.interval(np.zeros((1, 30)))
-        >>> round(low, 3), high
+        >>> round(low, 3), round(high, 3)
         (0.847, 1.0)
         """
         share, trials = 1.0 - errors.mean(), INDEPENDENT * errors.shape[1]

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.cached import cached_property
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.learning.candidates import Candidate
 from metricmix.learning.learn import MOVED_AT_MOST, along, moved_share
 from metricmix.learning.learned import Learned, Options
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit
+from metricmix.learning.regions import Gate, find_gate
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats
@@ -123,9 +125,12 @@ class Trials:
         options = self.options.as_candidate(candidate)
         through_paths = options.projection is True
         options = options.replace(geodesic=None, projection=through_paths)
-        plan = RefitPlan(known=known, options=options, stack=sources[1])
-        if candidate.local or through_paths:
+        if through_paths or (candidate.local and not self.is_direct(candidate)):
             plan = RefitPlan(known=self.of_all(known), options=options, stack=sources[0])
+            return refit(self.stack, self.task, plan)
+        if candidate.local == "given":
+            options = options.replace(local=np.asarray(options.local)[self.items])
+        plan = RefitPlan(known=known, options=options, stack=sources[1])
         return refit(self.stack, self.task, plan)
 
     # -- which candidates --------------------------------------------------------------------------
@@ -144,6 +149,11 @@ class Trials:
             self.skipped.append(f"not compared: {', '.join(names)}, which would need {why}")
         return kept
 
+    @cached_property
+    def gate(self) -> Gate:
+        """What regions of local weights would be learned from."""
+        return find_gate(self.sources[1], self.known)
+
     @property
     def is_searchable(self) -> bool:
         """Whether items are few enough to search paths through all of them."""
@@ -152,13 +162,15 @@ class Trials:
 
     def why_not(self, candidate: Candidate) -> str | None:
         """Return what a candidate would need; None if nothing, "" if `skipped` says it all."""
+        if candidate.local == "regions" and not self.gate.is_worth_trying:
+            return "sources that tell the classes better in a part of the items than the best does"
+        n_weights = self.stack.n_sources * (1 + self.task.n_classes)
+        if candidate.local and n_weights * len(self.items) ** 2 > LOCAL_UP_TO:
+            return "one number per local weight and pair of labelled items"
         if self.is_direct(candidate):
             return None
         if not self.is_searchable:
             return "shortest paths through all items"
-        n_weights = self.stack.n_sources * self.task.n_classes
-        if candidate.local and n_weights * len(self.items) ** 2 > LOCAL_UP_TO:
-            return "one number per local weight and pair of labelled items"
         if self.options.constraint != "auto" or not (candidate.is_signed or candidate.local):
             return None
         learned = self.learn(candidate, self.sources, self.known)
@@ -176,7 +188,7 @@ class Trials:
             return ""
         if share <= MOVED_AT_MOST:
             return None
-        how = "local='classes'" if candidate.local else "constraint=None"
+        how = f"local={candidate.local!r}" if candidate.local else "constraint=None"
         return (
             f"learning through paths (the projection would change {share:.0%} of the "
             f"distances), {how}"
@@ -184,7 +196,7 @@ class Trials:
 
     def is_direct(self, candidate: Candidate) -> bool:
         """Return whether the edge lengths of a candidate are a metric: no path is needed."""
-        through_paths = candidate.is_signed or candidate.local or candidate.geodesic is not None
+        through_paths = candidate.is_signed or candidate.geodesic is not None
         return not through_paths and all(
             known is not None and known.triangle_inequality for known in self.stack.facts
         )

@@ -2,8 +2,8 @@ r"""Edge lengths of the complete graph on which shortest paths are searched.
 
 .. math:: w_{uv} = \mathrm{link}_\beta\Big(\sum_r \alpha_r M_r[u, v]\Big), \qquad w_{uu} = 0
 
-with weights that depend on u and v where the mixture is a local one
-(:mod:`metricmix.mixture.local`).
+or another mixture of the sources (:mod:`metricmix.mixture.local`,
+:mod:`metricmix.mixture.network`).
 :class:`EdgeLengths` gives them by rows, and never forms the matrix unless asked to.
 """
 
@@ -82,8 +82,6 @@ class EdgeLengths:
     mixture : Mixture
     raw_weights : (R,) array
         Weights of the raw sources, scales divided in; of a local mixture their mean over the items.
-    item_weights : (R, n) array or None
-        Those of each item, where the mixture is a local one. An edge has the mean of its two ends.
     is_linear : bool
         Whether all edges have the same weights: the mixture is neither local nor a network.
     block : (R, n, n) array or None
@@ -95,16 +93,15 @@ class EdgeLengths:
         The edges of a sparse set; None for a complete graph.
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
-        edge itself: no weight is negative, and every source obeys the triangle inequality. Both
-        links are increasing and subadditive, :math:`\mathrm{link}(a + b) \le \mathrm{link}(a)
-        + \mathrm{link}(b)`, and so keep it.
+        edge itself: no weight is negative, there is no network, and every source obeys the triangle
+        inequality. Both links are increasing and subadditive, :math:`\mathrm{link}(a + b) \le
+        \mathrm{link}(a) + \mathrm{link}(b)`, and so keep it.
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
         self.stack, self.mixture = stack, mixture
         self.mixed = mixture.on(stack)
-        self.raw_weights, self.item_weights = self.mixed.weights, self.mixed.item_weights
-        self.is_linear = self.mixed.is_linear
+        self.raw_weights, self.is_linear = self.mixed.weights, self.mixed.is_linear
         self.n = stack.n_items
         self.directed = stack.directed
         self.edges = stack.edges
@@ -113,9 +110,8 @@ class EdgeLengths:
         self.link = LINKS.index(mixture.link)
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
         self.is_metric = (
-            self.is_linear
-            and self.edges is None
-            and bool((self.raw_weights >= 0).all())
+            self.edges is None
+            and self.mixed.keeps_metrics
             and all(known is not None and known.triangle_inequality for known in stack.facts)
         )
 
@@ -267,16 +263,12 @@ class EdgeLengths:
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
         r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight.
 
-        Of a local mixture by all C R weights, region by region: the terms of region c count by the
-        mean share :math:`(p_c(u) + p_c(v)) / 2`.
+        Of a local mixture by the common weights, then region by region.
         """
         sources = self.stack.raw_pairs(u, v)
         slope = link_derivative(self.mixed.values(sources, u, v), self.beta, self.mixture.link)
-        by_edge: Floats = (flow * slope)[:, None]
-        shares = self.mixed.shares(u, v)
-        if shares is not None:
-            by_edge = by_edge * shares
-        return self.in_mixture_order((sources @ by_edge).T / self.stack.scales).ravel()
+        gradient = self.mixed.gradient(sources, u, v, flow * slope)
+        return self.in_mixture_order(gradient / self.stack.scales).ravel()
 
     def in_mixture_order(self, gradient: Floats) -> Floats:
         """Return derivatives by (scaled) source as derivatives by the mixture's own weights."""
@@ -372,7 +364,7 @@ def edge_lengths(
 
 def check_nonnegative(lengths: EdgeLengths) -> None:
     """Raise if the mixture is negative for some edge: such values are not edge lengths."""
-    if lengths.is_linear and (lengths.raw_weights >= 0).all():
+    if lengths.mixed.keeps_metrics:
         return
     before = 0
     for m in lengths.mixed_blocks():
@@ -400,8 +392,7 @@ def check_finite_lengths(
     longest = np.log(2) / mixture.beta + lengths.mixed.bound(np.array(largest, np.float64))
     sound = np.isfinite(stack.n_items * longest) and np.isfinite(lengths.raw_weights).all()
     require(sound, "expected finite edge lengths >= 0")
-    safe = lengths.is_linear and (lengths.raw_weights >= 0).all()
-    if mixture.link == "identity" and verify and not safe:
+    if mixture.link == "identity" and verify and not lengths.mixed.keeps_metrics:
         least = min(float(m.min(initial=0.0)) for m in lengths.mixed_blocks())
         require(least >= -1e-9 * longest, "expected finite edge lengths >= 0")
 

@@ -183,43 +183,50 @@ class MixtureOn:
     ----------
     weights : (R,) array
         Weights of the raw sources, scales divided in; of other mixtures, their mean.
-    item_weights : (R, n) array or None
-        Those of each item, where the mixture is a local one.
     is_linear : bool
+    keeps_metrics : bool
+        Whether m is a metric if all sources are.
     """
 
     is_linear = True
-    item_weights: Floats | None = None
 
     def __init__(self, mixture: Mixture, stack: DissimilarityStack) -> None:
         self.weights = mixture.raw_weights(stack)
+        self.keeps_metrics = bool((self.weights >= 0).all())
 
-    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
-        """Return the weights at pairs (u, v), of values `raw` (R, ...): (R,), or (R, ...)."""
-        return self.weights
+    def parts(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return what each source adds to m at pairs (u, v) of values `raw` (R, ...): (R, ...)."""
+        return np.asarray(self.weights.reshape(-1, *[1] * (raw.ndim - 1)) * raw)
 
     def values(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
         """Return the mixture of raw values (R, ...), in the order and precision of kernels."""
         m = np.zeros(raw.shape[1:])
-        for weight, values in zip(self.pair_weights(u, v, raw), raw, strict=True):
+        for weight, values in zip(self.weights, raw, strict=True):
             m += weight * values.astype(np.float64, copy=False)
         return m
+
+    def gradient(self, raw: AnyArray, u: Indices, v: Indices, by_edge: Floats) -> Floats:
+        """Return sums over edges of the derivatives of m by the raw weights: (R,).
+
+        `raw` (R, E) are the values of the edges, and `by_edge` (E,) what each counts.
+        """
+        return np.asarray(raw @ by_edge)
 
     def bound(self, largest: Floats) -> float:
         """Return a bound of the absolute value of m, where no source r exceeds ``largest[r]``."""
         return float(np.abs(self.weights) @ largest)
 
-    def shares(self, u: Indices, v: Indices) -> Floats | None:
-        """Return what weights of each region count at pairs (u, v), (E, C); None for one region."""
-        return None
-
-    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
-        """Return the weights of new items, (M, R), where they are local: those of near items.
+    def new_shares(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
+        """Return the memberships of new items in regions, (M, C); None if there are no regions.
 
         `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
         item that new item q is.
         """
         return None
+
+    def joined(self, shares: Floats | None) -> MixtureOn:
+        """Return the mixture for further items, numbered n, n + 1, …; `shares` as above."""
+        return self
 
 
 class Parametrisation(Protocol):

@@ -1,24 +1,26 @@
-r"""Local mixtures: weights that depend on where the two items are.
+r"""Local mixtures: weights that hold in a part of the items, and that keep metrics metrics.
 
 .. math::
 
-    m_{ij} = \sum_r \tfrac12 \big(a_r(i) + a_r(j)\big)\, M_r[i, j] / s_r, \qquad
-    a_r(i) = \sum_c p_c(i) \, \alpha_{cr}
+    m_{ij} = \sum_r \alpha_r x_r + \sum_c \sum_r \alpha_{cr} \, R_c(x_r), \qquad
+    R_c(x) = \min\big(p_c(i), p_c(j)\big) \min(x, 2) + \big|p_c(i) - p_c(j)\big|, \qquad
+    x_r = M_r[i, j] / s_r
 
-with C rows of weights :math:`\alpha_c`, one per class or region, and memberships p: each item
-belongs to the regions by shares that sum to 1. Where all rows are equal this is the linear mixture.
+with common weights :math:`\alpha`, further weights :math:`\alpha_c` of C classes or regions, and
+memberships p: each item belongs to the regions by shares that sum to 1.
 
-Even with weights >= 0 and sources that are metrics, the edge lengths are not a metric in general:
-an item with small weights is a shortcut between others. So distances are shortest paths.
+:math:`R_c(x)` is the source as seen from region c: between two of its items x itself (at most twice
+the scale), between an item inside and one outside 1, the scale of the source, and 0 between items
+outside. **If x is a metric, so is it** (:doc:`/mathematics`), up to items at distance 0. So weights
+>= 0 over metrics give a metric, as for the linear mixture, and there is nothing to project.
 
-It is linear in its C R weights, which is what solvers vary, :class:`RegionWeights`:
-
-.. math:: m_{ij} = \sum_{c, r} \alpha_{cr} \, \tfrac12 \big(p_c(i) + p_c(j)\big)\, M_r[i, j] / s_r
+It is linear in its (C + 1) R weights, which is what solvers vary: :class:`RegionWeights`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +42,17 @@ __all__ = ["LocalMixture", "RegionWeights", "check_memberships"]
 @stored("LocalMixture")
 @dataclass(frozen=True, eq=False, init=False)
 class LocalMixture(Mixture):
-    r"""Weights of the sources in each region, and which item belongs to which region.
+    r"""Weights of the sources everywhere and in each region, and which item belongs to which.
 
-    .. math:: m_{ij} = \sum_r \tfrac12 \big(a_r(i) + a_r(j)\big)\, M_r[i, j] / s_r, \qquad
-              a(i) = \sum_c p_c(i) \, \alpha_c
+    .. math:: m_{ij} = \sum_r \alpha_r x_r + \sum_{c, r} \alpha_{cr} \Big(
+              \min\big(p_c(i), p_c(j)\big) \min(x_r, 2) + \big|p_c(i) - p_c(j)\big| \Big)
 
     Parameters
     ----------
+    common : array of R numbers
+        The weights :math:`\alpha` that count everywhere.
     local_weights : (C, R) array
-        The rows :math:`\alpha_c`.
+        The rows :math:`\alpha_c`: what is added in each region.
     memberships : (n, C) array
         The shares :math:`p_c(i)` >= 0; each row sums to 1.
     names : sequence of R str, optional
@@ -56,38 +60,43 @@ class LocalMixture(Mixture):
     regions : sequence of C str, optional
         Names of the regions; default ``"region_0"``, ``"region_1"``, …
     link, beta, scaling
-        As in :class:`~metricmix.Mixture`.
+        As in :class:`~metricmix.Mixture`; :math:`x_r = M_r[i, j] / s_r`.
 
     Attributes
     ----------
     weights : (R,) array
-        The mean of a(i) over the items.
+        The mean over the items of the weights that count where they are,
+        :math:`\alpha + \sum_c p_c(i) \, \alpha_c`.
 
     Examples
     --------
-    Item 1 is a shortcut: the edge from 0 to 2 measures 4, the path through item 1 only 1.5 + 1.5.
+    Items 0 and 2 belong to a region in which the source counts twice as much:
 
     >>> import numpy as np, metricmix as mm
-    >>> place = np.array([0.0, 2.0, 4.0])
+    >>> place = np.array([0.0, 1.0, 2.0])
     >>> stack = mm.DissimilarityStack({"line": abs(place[:, None] - place)})
-    >>> memberships = [[1, 0], [0, 1], [1, 0]]
     >>> mixture = mm.mixture.LocalMixture(
-    ...     [[1.0], [0.5]], memberships, ["line"], ["far", "near"], link="identity"
+    ...     [1.0], [[1.0], [0.0]], [[1, 0], [0, 1], [1, 0]], ["line"], ["ends", "middle"],
+    ...     link="identity"
     ... )
-    >>> mm.shortest_path(stack, mixture, 0, 2)
-    Path(length=3.0, nodes=(0, 1, 2))
+    >>> mm.path_metric(stack, mixture)
+    array([[0., 2., 4.],
+           [2., 0., 2.],
+           [4., 2., 0.]])
     >>> mixture.to_frame()
-          line
-    far    1.0
-    near   0.5
+            line
+    ends     2.0
+    middle   1.0
     """
 
+    common: Floats = field(init=False)
     local_weights: Floats = field(init=False)
     memberships: Floats = field(init=False)
     regions: tuple[str, ...] = field(init=False)
 
     def __init__(
         self,
+        common: ArrayLike,
         local_weights: ArrayLike,
         memberships: ArrayLike,
         names: Sequence[str] | None = None,
@@ -97,35 +106,40 @@ class LocalMixture(Mixture):
         scaling: ArrayLike | None = None,
     ) -> None:
         p = check_memberships(memberships)
+        everywhere = np.array(common, dtype=np.float64)
         rows = np.array(local_weights, dtype=np.float64)
-        if rows.ndim != 2 or len(rows) != p.shape[1]:
+        if rows.shape != (p.shape[1], everywhere.size) or everywhere.ndim != 1:
             raise InputError(
                 argument="local_weights",
-                expected=f"{p.shape[1]} rows of weights, one per column of the memberships",
+                expected=f"{p.shape[1]} rows of weights, one per column of the memberships, as "
+                f"long as the common weights, {everywhere.size}",
                 found=f"shape {rows.shape}",
             )
-        Mixture.__init__(self, p.mean(axis=0) @ rows, names, link, beta, scaling)
-        rows.flags.writeable = p.flags.writeable = False
+        Mixture.__init__(self, everywhere + p.mean(axis=0) @ rows, names, link, beta, scaling)
         for name, value in (
+            ("common", everywhere),
             ("local_weights", rows),
             ("memberships", p),
             ("regions", region_names(regions, len(rows))),
         ):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
             object.__setattr__(self, name, value)
 
     def on(self, stack: DissimilarityStack) -> LocalMixtureOn:
         """Return the mixture for the raw sources of a stack."""
-        return LocalMixtureOn(self, stack)
-
-    def raw_local_weights(self, stack: DissimilarityStack) -> Floats:
-        """Return the weights of the stack's raw sources in each region, (C, R)."""
         if len(self.memberships) != stack.n_items:
             raise InputError(
                 argument="mixture",
                 expected=f"memberships of {stack.n_items} items, those of the stack",
                 found=len(self.memberships),
             )
-        return self.on_raw_sources(self.local_weights, stack)
+        return LocalMixtureOn(self, stack)
+
+    @property
+    def inside(self) -> Floats:
+        r"""The weights that count inside each region, :math:`\alpha + \alpha_c`, (C, R)."""
+        return np.asarray(self.common + self.local_weights)
 
     def new_memberships(self, m: Floats, ends: Indices | None = None) -> Floats:
         """Return memberships of new items: the mean over the 10 nearest items of the stack.
@@ -148,30 +162,30 @@ class LocalMixture(Mixture):
         added = self.new_memberships(np.tensordot(self.raw_weights(stack), raw, axes=1))
         p = np.concatenate([self.memberships, added])
         about = (self.names, self.regions, self.link, self.beta, self.scaling)
-        return LocalMixture(self.local_weights, p, *about)
+        return LocalMixture(self.common, self.local_weights, p, *about)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the weights as a table with a row per region and a column per source."""
+        """Return what counts inside each region: a row per region and a column per source."""
         import pandas as pd
 
-        return pd.DataFrame(self.local_weights, list(self.regions), list(self.as_dict()))
+        return pd.DataFrame(self.inside, list(self.regions), list(self.as_dict()))
 
     def to_record(self) -> dict[str, dict[str, float]]:
-        """Return the weights by region and source, for JSON."""
-        rows = zip(self.regions, self.local_weights.tolist(), strict=True)
+        """Return what counts inside each region, by region and source, for JSON."""
+        rows = zip(self.regions, self.inside.tolist(), strict=True)
         return {region: dict(zip(self.as_dict(), row, strict=True)) for region, row in rows}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LocalMixture):
             return NotImplemented
         same = self.regions == other.regions and super().__eq__(other) is True
-        pairs = ((self.local_weights, other.local_weights), (self.memberships, other.memberships))
-        return same and all(np.array_equal(*pair) for pair in pairs)
+        parts = ("common", "local_weights", "memberships")
+        return same and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in parts)
 
     __hash__ = Mixture.__hash__
 
     def __str__(self) -> str:
-        rows = zip(self.regions, self.local_weights, strict=True)
+        rows = zip(self.regions, self.inside, strict=True)
         lines = [f"{name}: {self.terms(weights)}" for name, weights in rows]
         return f"{'; '.join(lines)}  ({self.link}, beta={self.beta:g})"
 
@@ -229,37 +243,67 @@ def region_names(regions: Sequence[str] | None, count: int) -> tuple[str, ...]:
 
 
 class LocalMixtureOn(MixtureOn):
-    """A local mixture over the raw sources of a stack: an edge has the mean of its two ends."""
+    """A local mixture over the raw sources of a stack, and perhaps over further items."""
 
     is_linear = False
 
     def __init__(self, mixture: LocalMixture, stack: DissimilarityStack) -> None:
         super().__init__(mixture, stack)
-        self.mixture, self.rows = mixture, mixture.raw_local_weights(stack)
-        self.item_weights: Floats = (mixture.memberships @ self.rows).T
+        self.mixture, self.memberships = mixture, mixture.memberships
+        self.common = mixture.on_raw_sources(mixture.common, stack)
+        self.rows = mixture.on_raw_sources(mixture.local_weights, stack)
+        self.scales: Floats = 1.0 / mixture.on_raw_sources(np.ones(mixture.n_sources), stack)
+        self.keeps_metrics = bool((self.common >= 0).all() and (self.rows >= 0).all())
 
-    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
-        """Return the weights at pairs (u, v), (R, ...)."""
-        return mean_share(self.item_weights[:, u], self.item_weights[:, v])
+    def parts(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return what each source adds to m at pairs (u, v), (R, ...)."""
+        both, apart = shared(self.memberships, u, v)
+        along = (slice(None), *(None,) * (raw.ndim - 1))
+        within = np.moveaxis(both @ self.rows, -1, 0)
+        across = np.moveaxis(apart @ (self.rows * self.scales), -1, 0)
+        clipped = np.minimum(raw, 2.0 * self.scales[along])
+        return np.asarray(self.common[along] * raw + within * clipped + across)
+
+    def values(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return the mixture of raw values (R, ...)."""
+        return np.asarray(self.parts(raw, u, v).sum(axis=0))
+
+    def gradient(self, raw: AnyArray, u: Indices, v: Indices, by_edge: Floats) -> Floats:
+        """Return sums over edges of the derivatives of m, (C + 1, R)."""
+        both, apart = shared(self.memberships, u, v)
+        clipped = np.minimum(raw, 2.0 * self.scales[:, None])
+        inside = (clipped @ (both * by_edge[:, None])).T
+        across = (apart.T @ by_edge)[:, None] * self.scales
+        return np.vstack([raw @ by_edge, inside + across])
 
     def bound(self, largest: Floats) -> float:
         """Return a bound of the absolute value of m, by the largest weights of any region."""
-        return float(np.abs(self.rows).max(axis=0) @ largest)
+        most = np.minimum(largest, 2.0 * self.scales) + 2.0 * self.scales
+        return float(np.abs(self.common) @ largest + np.abs(self.rows).max(axis=0) @ most)
 
-    def shares(self, u: Indices, v: Indices) -> Floats:
-        """Return the mean shares of two items in each region, (E, C)."""
-        p = self.mixture.memberships
-        return mean_share(p[u], p[v])
+    def new_shares(self, m: Floats, ends: Indices | None, same: Indices) -> Floats:
+        """Return the memberships of new items, (M, C): the mean of those of near items."""
+        found = self.mixture.new_memberships(m, ends)
+        found[same >= 0] = self.memberships[same[same >= 0]]
+        return found
 
-    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats:
-        """Return the weights of new items, (M, R): those of near items."""
-        weights = np.asarray(self.mixture.new_memberships(m, ends) @ self.rows)
-        weights[same >= 0] = self.item_weights.T[same[same >= 0]]
-        return weights
+    def joined(self, shares: Floats | None) -> LocalMixtureOn:
+        """Return the mixture for further items of these memberships, numbered n, n + 1, …."""
+        if shares is None:
+            return self
+        found = copy(self)
+        found.memberships = np.concatenate([self.memberships, shares])
+        return found
+
+
+def shared(memberships: Floats, u: Indices, v: Indices) -> tuple[Floats, Floats]:
+    """Return the shares that pairs of items have both, and how far theirs are apart, (..., C)."""
+    p, q = memberships[u], memberships[v]
+    return np.minimum(p, q), np.abs(p - q)
 
 
 class RegionWeights:
-    """The C R weights of local mixtures with given memberships, as solvers vary them.
+    """The (C + 1) R weights of local mixtures with given memberships, as solvers vary them.
 
     Parameters
     ----------
@@ -267,7 +311,8 @@ class RegionWeights:
     memberships : (n, C) array
     regions : sequence of C str, optional
 
-    Ordered by region. :func:`metricmix.minimize` takes it in place of the stack.
+    First the common ones, then those of each region. :func:`metricmix.minimize` takes it in place
+    of the stack.
     """
 
     def __init__(
@@ -279,30 +324,31 @@ class RegionWeights:
         self.stack = stack
         self.memberships = check_memberships(memberships, stack.n_items)
         self.regions = region_names(regions, self.memberships.shape[1])
-        self.names = tuple(f"{region}: {name}" for region in self.regions for name in stack.names)
+        local = [f"{region}: {name}" for region in self.regions for name in stack.names]
+        self.names = (*stack.names, *local)
 
     def mixture(self, weights: Floats, link: str, beta: float) -> LocalMixture:
         """Return the mixture of the R sources."""
-        rows = weights.reshape(len(self.regions), -1)
+        rows = weights.reshape(-1, self.stack.n_sources)
         about = (self.stack.names, self.regions, link, beta, self.stack.scales)
-        return LocalMixture(rows, self.memberships, *about)
+        return LocalMixture(rows[0], rows[1:], self.memberships, *about)
 
     def terms(self, raw: AnyArray, i: Indices, j: Indices) -> AnyArray:
-        """Return each source times the mean share that two items have in each region, (C R, E)."""
-        p = self.memberships.T
-        scales = np.tile(self.stack.scales, len(self.regions))
-        weighted = mean_share(p[:, i], p[:, j])[:, None] * raw
-        return np.asarray(weighted.reshape(-1, *raw.shape[1:]) / scales[:, None])
+        """Return each source, and as it is seen from each region, ((C + 1) R, E)."""
+        x = raw / self.stack.scales[:, None]
+        both, apart = (part.T[:, None] for part in shared(self.memberships, i, j))
+        return np.concatenate([x, (both * np.minimum(x, 2.0) + apart).reshape(-1, x.shape[1])])
 
     def weights_of(self, given: Mixture | ArrayLike) -> Floats:
         """Return all weights as one array."""
         if isinstance(given, LocalMixture):
-            return np.ravel(given.raw_local_weights(self.stack) * self.stack.scales)
+            rows = np.vstack([given.common, given.local_weights])
+            return np.ravel(given.on_raw_sources(rows, self.stack) * self.stack.scales)
         mixture = given if isinstance(given, Mixture) else Mixture(given)
         if mixture.n_sources != len(self.names):
             raise InputError(
                 argument="mixture",
-                expected=f"{len(self.names)} weights, one per region and source",
+                expected=f"{len(self.names)} weights, one per source, and per region and source",
                 found=mixture.n_sources,
             )
         return mixture.weights
@@ -310,8 +356,3 @@ class RegionWeights:
     def fingerprint(self) -> bytes:
         """Return the memberships."""
         return self.memberships.tobytes()
-
-
-def mean_share(first: Floats, second: Floats) -> Floats:
-    """Return the mean of what two items have."""
-    return np.asarray(0.5 * (first + second))

@@ -166,7 +166,7 @@ class NetworkMixtureOn(MixtureOn):
 
     def __init__(self, mixture: NetworkMixture, stack: DissimilarityStack) -> None:
         super().__init__(mixture, stack)
-        self.mixture, self.stack = mixture, stack
+        self.mixture, self.stack, self.keeps_metrics = mixture, stack, False
         if stack.edges is not None:
             raise InputError(
                 argument="mixture",
@@ -174,10 +174,9 @@ class NetworkMixtureOn(MixtureOn):
                 remedy="a network takes sources between all pairs",
             )
 
-    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
-        """Return the weights at pairs, by their raw values (R, E): (R, E)."""
-        raw = self.stack.raw_pairs(u, v) if raw is None else raw
-        return self.mixture.pair_weights(raw, self.stack)
+    def parts(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return raw values (R, E) times the weights that they have at their pairs: (R, E)."""
+        return np.asarray(self.mixture.pair_weights(raw, self.stack) * raw)
 
     def bound(self, largest: Floats) -> float:
         """Return a bound of the absolute value of m: hidden units add at most twice their weights.

@@ -126,11 +126,11 @@ def path_contributions(lengths: EdgeLengths, i: int, j: int) -> Contributions:
 
 def edge_parts(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
     """Return the parts of the lengths of the edges from u to v: see :func:`split_lengths`."""
-    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.mixed.pair_weights(u, v))
+    return split_lengths(lengths, lengths.mixed.parts(lengths.stack.raw_pairs(u, v), u, v))
 
 
 def new_edge_parts(
-    lengths: EdgeLengths, raw: AnyArray, ends: Indices, weights: Floats | None = None
+    lengths: EdgeLengths, raw: AnyArray, ends: Indices, shares: Floats | None = None
 ) -> Floats:
     """Return the parts of the lengths of edges from a new item to the items `ends`.
 
@@ -140,27 +140,23 @@ def new_edge_parts(
         Of the items that it is joined to.
     raw : (R, E) array
         Its values on the edges, not divided by scales.
-    weights : (R,) array, optional
-        Its weights, where the mixture is a local one.
+    shares : (1, C) array, optional
+        Its memberships, where the mixture is a local one.
     """
-    by_edge = lengths.mixed.pair_weights(ends, ends, raw)
-    if weights is not None and lengths.item_weights is not None:
-        by_edge = 0.5 * (weights[:, None] + lengths.item_weights[:, ends])
-    return split_lengths(lengths, raw, by_edge)
+    new = np.full(len(ends), lengths.n)
+    return split_lengths(lengths, lengths.mixed.joined(shares).parts(raw, new, ends))
 
 
-def split_lengths(lengths: EdgeLengths, raw: AnyArray, weights: Floats) -> Floats:
+def split_lengths(lengths: EdgeLengths, parts: Floats) -> Floats:
     """Return the parts of the lengths of E edges, (E, R + 1): the sources', and last the link's.
 
     Parameters
     ----------
     lengths : EdgeLengths
-    raw : (R, E) array
-        Values of the sources on the edges, not divided by their scales.
-    weights : (R,) or (R, E) array
-        Weights of these values.
+    parts : (R, E) array
+        What each source adds to the mixture on the edges.
     """
-    mixed = weights.T * raw.T.astype(np.float64, copy=False)
+    mixed = parts.T.astype(np.float64, copy=False)
     if lengths.mixture.link == "identity":
         return np.column_stack([mixed, np.zeros(len(mixed))])
     slope = chord_slope(mixed.sum(axis=1), lengths.beta)

@@ -147,9 +147,9 @@ class Joined:
         parts = edge_parts(lengths, u, v)
         if joined:
             raw = self.rows.dense_row(q) if isinstance(self.rows, CrossEdges) else self.rows[q].T
-            weights = None if self.items.weights is None else self.items.weights[q]
+            shares = None if self.items.shares is None else self.items.shares[[q]]
             first = np.array(path.nodes[1:2])
-            own = new_edge_parts(lengths, raw[:, first], first, weights)
+            own = new_edge_parts(lengths, raw[:, first], first, shares)
             parts = np.concatenate([own, parts])
         return Contributions(path, self._names(path, NEW), names, parts[:, :-1], parts[:, -1])
 

@@ -52,8 +52,8 @@ class NewItems:
         it *is* that item, at distance 0 from it. -1 for all others.
     n_jobs : int, optional
         Threads.
-    weights : (M, R) array, optional
-        Weights of the raw sources at the new items, where the mixture is a local one.
+    shares : (M, C) array, optional
+        Memberships of the new items, where the mixture is a local one.
     rows : (M, n, R) array, optional
         Their raw dissimilarities.
     """
@@ -62,7 +62,7 @@ class NewItems:
     m: Floats
     same: Indices
     n_jobs: int | None = None
-    weights: Floats | None = None
+    shares: Floats | None = None
     rows: Any = None
 
     @classmethod
@@ -81,23 +81,21 @@ class NewItems:
         else:
             m = np.asarray(rows @ lengths.raw_weights, dtype=np.float64)
         same = find_same_items(lengths.stack, rows, m, lengths.raw_weights)
-        weights = lengths.mixed.new_item_weights(m, None, same)
-        if weights is not None and lengths.item_weights is not None:
-            m = 0.5 * (
-                np.einsum("mnr,mr->mn", rows, weights)
-                + np.einsum("mnr,rn->mn", rows, lengths.item_weights)
-            )
-        return cls(lengths, np.ascontiguousarray(m), same, n_jobs, weights, rows)
+        shares = lengths.mixed.new_shares(m, None, same)
+        if shares is not None:
+            new, mixed = lengths.n + np.arange(len(m)), lengths.mixed.joined(shares)
+            m = mixed.values(np.moveaxis(rows, -1, 0), new[:, None], np.arange(lengths.n)[None])
+        return cls(lengths, np.ascontiguousarray(m), same, n_jobs, shares, rows)
 
     def __len__(self) -> int:
         return len(self.m)
 
     def select(self, chosen: Any) -> NewItems:
         """Return some of the new items, by a mask or by numbers."""
-        weights = None if self.weights is None else self.weights[chosen]
+        shares = None if self.shares is None else self.shares[chosen]
         m, rows = np.ascontiguousarray(self.m[chosen]), self.rows
         rows = None if rows is None else rows[chosen]
-        return replace(self, m=m, same=self.same[chosen], weights=weights, rows=rows)
+        return replace(self, m=m, same=self.same[chosen], shares=shares, rows=rows)
 
     def edges(self) -> Floats:
         """Return the lengths of the edges to all items, (M, n)."""
@@ -217,25 +215,25 @@ class SparseNewItems(NewItems):
         """Join new items whose edges to the stack's items are `rows`."""
         m = np.asarray(lengths.raw_weights @ rows.values, dtype=np.float64)
         same = find_same_items(lengths.stack, rows, m, lengths.raw_weights)
-        weights = None
-        if lengths.item_weights is not None:
-            weights = lengths.mixed.new_item_weights(*padded(rows, m), same)
-        if weights is not None and lengths.item_weights is not None:
-            own = np.repeat(weights, np.diff(rows.indptr), axis=0).T
-            m = 0.5 * ((own + lengths.item_weights[:, rows.ends]) * rows.values).sum(axis=0)
-        return cls(lengths, m, same, n_jobs, weights, rows)
+        shares = None
+        if not lengths.is_linear:
+            shares = lengths.mixed.new_shares(*padded(rows, m), same)
+        if shares is not None:
+            new = lengths.n + np.repeat(np.arange(len(same)), np.diff(rows.indptr))
+            m = lengths.mixed.joined(shares).values(rows.values, new, rows.ends)
+        return cls(lengths, m, same, n_jobs, shares, rows)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def select(self, chosen: Any) -> SparseNewItems:
         """Return some of the new items, by a mask or by numbers."""
-        weights = None if self.weights is None else self.weights[chosen]
+        shares = None if self.shares is None else self.shares[chosen]
         numbers = np.arange(len(self))[chosen]
         taken = [np.arange(*self.rows.indptr[[q, q + 1]]) for q in numbers]
         m = self.m[np.concatenate([np.empty(0, np.int64), *taken])]
         same, rows = self.same[chosen], self.rows.rows(chosen)
-        return replace(self, m=m, same=same, weights=weights, rows=rows)
+        return replace(self, m=m, same=same, shares=shares, rows=rows)
 
     def edges(self) -> Floats:
         """Return the lengths of all edges, (A,)."""

@@ -75,8 +75,8 @@ def arcs_of(lengths: EdgeLengths, searches: int, *, reverse: bool = False) -> Ar
     # Edges that a search is expected to meet. More than all edges: they are computed beforehand.
     arcs_per_ball = 20_000
     formed = "edge_values" in lengths.__dict__ or searches * arcs_per_ball > len(arcs.ends)
-    weights = lengths.raw_weights[:, None] if lengths.item_weights is None else lengths.item_weights
-    weights = np.ascontiguousarray(weights, np.float64)
+    formed = formed or not lengths.is_linear
+    weights = np.ascontiguousarray(lengths.raw_weights, np.float64)
     tiny = float(np.finfo(stack.values.dtype).tiny) if lengths.link == 1 else 0.0
     if formed:
         values, edge = lengths.arcs(reverse=reverse).lengths[None], np.empty(0, np.int64)
@@ -111,16 +111,14 @@ def use_balls(lengths: EdgeLengths) -> Iterator[tuple[Ball, Ball]]:
 
 
 @kernel_step
-def arc_length(arcs: ArcLengths, u: int, a: int) -> float:
-    """Return the length of arc a of item u."""
+def arc_length(arcs: ArcLengths, a: int) -> float:
+    """Return the length of arc a."""
     if arcs.formed:
         return float(arcs.values[0, a])
     values, weights, e = arcs.values, arcs.weights, arcs.edge[a]
-    own = weights.shape[1] > 1
-    here, there = (u, arcs.ends[a]) if own else (0, 0)
     m = 0.0
     for r in range(values.shape[0]):
-        m += 0.5 * (weights[r, here] + weights[r, there]) * values[r, e]
+        m += weights[r] * values[r, e]
     rounded = values.dtype.type(length_of(m, arcs.beta, arcs.link))
     return max(float(rounded), arcs.tiny)
 
@@ -132,7 +130,7 @@ def read_mixed(arcs: ArcLengths, u: int, radius: float, ball: Ball) -> None:
     for a in range(arcs.indptr[u], arcs.indptr[u + 1]):
         v = ends[a]
         if du < dist[v]:
-            reached = du + arc_length(arcs, u, a)
+            reached = du + arc_length(arcs, a)
             if reached < dist[v] and reached < radius:
                 reach(v, reached, u, ball)
 
@@ -195,7 +193,7 @@ def meet(
     where = -1
     for a in range(out.indptr[i], out.indptr[i + 1]):
         if out.ends[a] == j:
-            best = arc_length(out, i, a)
+            best = arc_length(out, a)
     reach(i, 0.0, -1, ahead)
     reach(j, 0.0, -1, back)
     while ahead.counts[0] > 0 and back.counts[0] > 0:
@@ -221,7 +219,7 @@ def expand_side(
         v = ends[a]
         if du >= mine.dist[v] or du + min(other.dist[v], radius) >= best:
             continue
-        reached = du + arc_length(arcs, u, a)
+        reached = du + arc_length(arcs, a)
         if reached < mine.dist[v] and reached + min(other.dist[v], radius) < best:
             reach(v, reached, u, mine)
             if reached + other.dist[v] < best:

@@ -332,7 +332,7 @@ class Problem:
 
     def gradient_through_link(self, lengths: EdgeLengths, flow: Floats) -> Floats:
         """Return the derivatives by the weights of sum_e flow_e w_e."""
-        if lengths.block is None or lengths.item_weights is not None:
+        if lengths.block is None or not lengths.is_linear:
             u, v = np.nonzero(flow)
             return lengths.edge_gradient(u, v, flow[u, v])
         by_row = np.zeros((self.n, self.stack.n_sources))

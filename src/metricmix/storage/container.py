@@ -41,7 +41,7 @@ from metricmix.typing import AnyArray
 
 __all__ = ["NUMBERS", "ModelFile", "as_text", "npy_header", "seal", "write_model"]
 
-FORMAT, VERSION = "metricmix-model", 4
+FORMAT, VERSION = "metricmix-model", 5
 KEYS = {"format", "format_version", "metricmix", "content", "arrays", "sha256"}
 CLAIMS = ("dtype", "shape", "crc32")
 MANIFEST = "manifest.json"

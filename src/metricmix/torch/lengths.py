@@ -207,10 +207,10 @@ def initial_weights(weights: Any, n_sources: int) -> torch.Tensor:
 
 
 class LocalLengths(PairLengths):
-    r"""Weights that depend on where the two items are.
+    r"""Weights everywhere, and in each region: see :mod:`metricmix.mixture.local`.
 
-    .. math:: m_{ij} = \sum_r \tfrac12 \big(a_r(i) + a_r(j)\big) x_r, \qquad
-              a(i) = \sum_c p_c(i) \, \alpha_c
+    .. math:: m_{ij} = \sum_r \alpha_r x_r + \sum_{c, r} \alpha_{cr} \Big(
+              \min\big(p_c(i), p_c(j)\big) \min(x_r, 2) + \big|p_c(i) - p_c(j)\big| \Big)
 
     with memberships p of the items in C regions: given, or a softmax of a linear function of an
     embedding of the items.
@@ -225,7 +225,7 @@ class LocalLengths(PairLengths):
     n_regions : int
         C, for an embedding.
     weights : R numbers, optional
-        Initial weights of all regions.
+        Initial weights, half of which count everywhere and half in the regions.
     beta, directed
         As in :class:`PairLengths`.
 
@@ -270,8 +270,9 @@ class LocalLengths(PairLengths):
                 self.register_buffer("embedding", torch.as_tensor(embedding).float())
             self.regions = nn.LazyLinear(n_regions)
             self.regions(self.embed())  # sets the shape of its parameters
-        common = initial_weights(weights, self.n_sources)
-        self.weights = nn.Parameter(common.repeat(n_regions, 1))
+        half = initial_weights(weights, self.n_sources) / 2
+        self.common = nn.Parameter(half)
+        self.weights = nn.Parameter(half.repeat(n_regions, 1))
 
     def embed(self) -> torch.Tensor:
         """Return the embedding of all items, (n, E)."""
@@ -287,24 +288,26 @@ class LocalLengths(PairLengths):
         return torch.softmax(self.regions(self.embed()), dim=-1)
 
     def mix(self, x: torch.Tensor, i: Any, j: Any) -> torch.Tensor:
-        """Return the sum of the sources by the mean weights of the two items."""
+        """Return the sum of the sources, and of what they are in each region."""
         if i is None:
             raise InputError(
                 argument="i",
                 expected="the items i and j of the pairs, whose weights are local",
                 found="none",
             )
-        a = (self.shares().to(x.dtype) @ self.weights.to(x.dtype)) / 2
-        # (x · a(i)) + (x · a(j)) by rows: no (..., R) tensor of weights for whole blocks
-        if x.ndim == 3 and i.ndim == 2 and i.shape[1] == 1 and j.ndim == 1:
-            return torch.einsum("abr,ar->ab", x, a[i[:, 0]]) + torch.einsum("abr,br->ab", x, a[j])
-        return (x * (a[i] + a[j])).sum(dim=-1)
+        p, weights, within = self.shares().to(x.dtype), self.weights.to(x.dtype), x.clamp(max=2.0)
+        m = x @ self.common.to(x.dtype)
+        for share, row in zip(p.T, weights, strict=True):  # no (..., C, R) tensor
+            of_i, of_j = share[i], share[j]
+            m = m + torch.minimum(of_i, of_j) * (within @ row) + (of_i - of_j).abs() * row.sum()
+        return m
 
     def to_mixture(self, stack: DissimilarityStack) -> LocalMixture:
         """Return the weights and memberships as a :class:`metricmix.mixture.LocalMixture`."""
         shares = numbers(self.shares())
         shares /= shares.sum(axis=1, keepdims=True)
-        return LocalMixture(numbers(self.weights), shares, **self.about(stack))
+        weights = numbers(self.common), numbers(self.weights)
+        return LocalMixture(*weights, shares, **self.about(stack))
 
 
 class NetworkLengths(PairLengths):

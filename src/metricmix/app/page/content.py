@@ -306,7 +306,7 @@ def page_content(
         intervals=intervals,
         command=annotations.command,
         facts=tuple((str(name), str(value)) for name, value in annotations.facts),
-        local_weights=LocalWeights(model.mixture_.regions, model.mixture_.local_weights)
+        local_weights=LocalWeights(model.mixture_.regions, model.mixture_.inside)
         if isinstance(model.mixture_, LocalMixture)
         else None,
         sample_of=None if shown is None else stack.n_items,
