@@ -72,7 +72,7 @@ def best_time(function: Callable[[], Any], repeats: int = 5, at_least: float = 0
 # -- means and paired differences ------------------------------------------------------------------
 
 
-def plus_minus(values: ArrayLike, form: str = "+.1f") -> str:
+def plus_minus(values: ArrayLike, form: str = "+z.1f") -> str:
     """Return the mean of values and half of its 95 % t interval, as text.
 
     >>> plus_minus([1.0, 2.0, 3.0])

@@ -293,6 +293,8 @@ def test_the_page_is_written_from_results(results, monkeypatch, tmp_path):
     assert ["random forest", "20.0", "-15.0 ± 63.5"] in [row[:3] for row in forest]
     assert ["metricmix, new items", "50.0", "", "50.0", ""] in rows
     assert [ours.KNOWN, "65.0", "-15.0 ± 63.5", "80.0", "-30.0"] in rows
+    lacking = (42 * 5 - 6) * (5 * len(runs.METHODS) + 1)
+    assert f"**{lacking} of {lacking * 210 // 204} results are missing**" in text
     assert "2026-01-01, commit abc, one thread of a processor for each result" in text
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         "packaged_labels.png",

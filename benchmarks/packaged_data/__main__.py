@@ -20,7 +20,7 @@ from benchmarks.measure import check_committed
 from benchmarks.packaged_data.data import DATA, FOLDER, LABELS
 from benchmarks.packaged_data.figures import draw_labels_curve
 from benchmarks.packaged_data.page import Found, write_page
-from benchmarks.packaged_data.run import JOBS, Results, jobs_of, run
+from benchmarks.packaged_data.run import DRAWS, JOBS, Results, jobs_of, run
 from benchmarks.packaged_data.stored import write_data
 from metricmix.atomic import replacing
 from metricmix.paper.experiment import installed
@@ -30,7 +30,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PARTIAL = ROOT / "packaged_data.partial.jsonl"
 """Results for which no page is written yet."""
-DRAWS = 5
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from metricmix.plots.style import PALETTE, panels, save_figure
 
 HIGHLIGHT = PALETTE[1]
 OTHERS = (*(colour for colour in PALETTE if colour != HIGHLIGHT), "#777777")
-LEFT_OUT = ("most frequent",)
+LEFT_OUT = ("boosting", "most frequent")
 """Far below the others."""
 
 

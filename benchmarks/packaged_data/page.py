@@ -11,7 +11,7 @@ from benchmarks.measure import bold_best, clear_sign, plus_minus, table
 from benchmarks.packaged_data.data import CHOICE, DATA, LABELS, PER_CLASS, REPORT
 from benchmarks.packaged_data.models import PROBABLE
 from benchmarks.packaged_data.ours import NEW, OURS
-from benchmarks.packaged_data.run import METHODS, OF_NEW_ITEMS, Results
+from benchmarks.packaged_data.run import DRAWS, METHODS, OF_NEW_ITEMS, Results, jobs_of
 
 SETS: tuple[tuple[str, Sequence[str]], ...] = (
     ("to report on", [*REPORT]),
@@ -66,7 +66,7 @@ class Found:
         return sorted({name for _, number, name in self._draws if number == per_class})
 
 
-def pooled(apart: dict[str, np.ndarray], form: str = "+.1f", scale: float = 100.0) -> str:
+def pooled(apart: dict[str, np.ndarray], form: str = "+z.1f", scale: float = 100.0) -> str:
     """Return the mean over data sets of differences, with its 95 % interval over data sets."""
     return plus_minus([scale * one.mean() for one in apart.values()], form) if apart else "–"
 
@@ -150,9 +150,9 @@ def calibration(found: Found, names: Sequence[str]) -> str:
         if method != OURS:
             apart = [
                 pooled(found.differences(names, OURS, method, "ece")),
-                pooled(found.differences(names, OURS, method, "log_loss"), "+.3f", 1),
+                pooled(found.differences(names, OURS, method, "log_loss"), "+z.3f", 1),
             ]
-        rows.append([method, errors[k], apart[0], f"{of['gap'][k]:+.1f}", losses[k], apart[1]])
+        rows.append([method, errors[k], apart[0], f"{of['gap'][k]:+z.1f}", losses[k], apart[1]])
     head = ["", "calibration error, points", "metricmix minus it"]
     head += ["confidence minus accuracy, points", "log loss", "metricmix minus it"]
     return table(head, rows)
@@ -188,6 +188,7 @@ def write_page(results: Results) -> str:
     parts = [name for name in found.methods() if name not in (*METHODS, *OF_NEW_ITEMS)]
     return PAGE_TEXT.format(
         origins=origins(results),
+        missing=missing(results),
         report=listing(found, report),
         report_apart=comparison(found, report, METHODS[1:]),
         report_parts=comparison(found, report, parts),
@@ -219,9 +220,21 @@ def origins(results: Results) -> str:
     return "; ".join(dict.fromkeys(texts))
 
 
+def missing(results: Results) -> str:
+    """Return how many results there should also be, as a sentence; nothing if there are all."""
+    wanted = [*jobs_of(DATA, DRAWS)]
+    lacking = sum(job not in results.records for job in wanted)
+    if not lacking:
+        return ""
+    return (
+        f" **{lacking} of {len(wanted)} results are missing**: means over data sets are over those "
+        "that have one."
+    )
+
+
 PAGE_TEXT = """# Data sets from packages
 
-Written by `make packaged-data`; do not edit. {origins}.
+Written by `make packaged-data`; do not edit. {origins}.{missing}
 
 `mm.fit(table, label=..., edges=...)` and stock models on data sets from Python packages. No option
 depends on the data. Unless another number is stated, ten labels per class (or a third of the class,
@@ -258,8 +271,9 @@ holds](benchmarks.md#whether-intervals-of-the-expected-accuracy-hold).
 
 ![Accuracy by labels per class](figures/packaged_labels.png)
 
-Means over the {n_report} data sets to report on. Of a class, at most a third is labelled, so that
-20 labels per class are fewer in small classes.
+Mean accuracy over the {n_report} data sets to report on, the best of each column bold; below it,
+paired differences. Of a class, at most a third is labelled, so that 20 labels per class are fewer
+in small classes. The figure leaves out “boosting” and “most frequent”, which are far below.
 
 {report_labels}
 
@@ -293,9 +307,8 @@ Data sets that defaults were chosen on:
 
 {choice_calibration}
 
-Probabilities of forests are shares of votes averaged over trees, those of RBF support vectors
-Platt's, from cross-validation on the same labels. Other methods are left out: their probabilities
-are shares of a few neighbours, or they have none.
+Probabilities of forests are means over trees, those of RBF support vectors Platt's, from
+cross-validation on the same labels. The probabilities of other methods were not measured.
 
 ## Items that were not in the fit
 

@@ -35,6 +35,7 @@ from benchmarks.packaged_data.stored import Data
 from metricmix.atomic import replacing
 
 HERE = "benchmarks/packaged_data"
+DRAWS = 5
 NEW_ITEMS = "new items"
 OF_NEW_ITEMS = (NEW, KNOWN, *(f"{name}, new items" for name in BESIDE_NEW))
 METHODS = (OURS, *STOCK)
@@ -53,7 +54,9 @@ class Job(NamedTuple):
     method: str
 
 
-def jobs_of(names: Iterable[str], draws: int, numbers: Sequence[int] = LABELS) -> Iterator[Job]:
+def jobs_of(
+    names: Iterable[str], draws: int = DRAWS, numbers: Sequence[int] = LABELS
+) -> Iterator[Job]:
     """Yield the jobs: those of the main tables first, and draws in turn."""
     for per_class in sorted(numbers, key=lambda number: number != PER_CLASS):
         for draw in range(draws):
