@@ -314,6 +314,24 @@ def test_methods_that_did_not_apply_leave_a_gap(results):
     assert "| LDA | – | 50.0 | 50.0 | 50.0 | 50.0 |" in rows
 
 
+def test_refused_labels_are_stated(results):
+    text = page.write_page(results)
+    assert "refuses" not in text
+    for job in list(results.records):
+        if job.data == "hawks" and job.per_class == 1 and job.method == "metricmix":
+            results.records[job]["found"] = {}
+    found = page.Found(results)
+    assert "refuses the labels of “species of hawks” with 1 per class:" in page.write_page(results)
+    assert "| metricmix | **70.0** | **65.0** |" in page.by_labels(found, ["hawks", "athletes"])
+
+
+def test_labels_that_are_refused_give_no_answer(towns):
+    many = towns.table.assign(kind=[f"kind {k % 40}" for k in range(90)])
+    record = runs.measure(runs.Job("towns", 1, 0, "metricmix"), stored.Data(many, "kind"))
+    assert record["found"] == {}
+    assert record["labelled"] == 40
+
+
 def test_earlier_results_are_measured_again(tmp_path):
     (tmp_path / "old.json").write_text(json.dumps([{"data": "hawks", "accuracy": {"LDA": 1.0}}]))
     found = runs.Results()

@@ -31,10 +31,9 @@ def draw_labels_curve(found: Found, path: Path) -> None:
         for k, method in enumerate(shown):
             own = method == OURS
             colour, marker = (HIGHLIGHT, "o") if own else next(styles)
-            means = [100 * found.mean(names, method, "accuracy", number) for number in LABELS]
             one.plot(
                 LABELS,
-                means,
+                found.curve(names, method),
                 color=colour,
                 marker=marker,
                 markersize=6 if own else 4.5,

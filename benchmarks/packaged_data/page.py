@@ -61,9 +61,29 @@ class Found:
                 found[name] = np.array([ours[draw] - theirs[draw] for draw in common])
         return found
 
-    def methods(self, per_class: int = PER_CLASS) -> list[str]:
-        """Return the names of all that was measured."""
-        return sorted({name for _, number, name in self._draws if number == per_class})
+    def common(self, names: Iterable[str], per_class: int = PER_CLASS) -> list[str]:
+        """Return the data sets on which ours has a result: means of all methods are over these."""
+        return [name for name in names if self.draws(name, OURS, "accuracy", per_class)]
+
+    def refused(self) -> list[tuple[str, int]]:
+        """Return the data sets, and labels per class, with which others alone have a result."""
+        return [
+            (name, number)
+            for name, number in sorted(self.sizes)
+            if self.draws(name, "most frequent", "accuracy", number)
+            and not self.common([name], number)
+        ]
+
+    def curve(self, names: Iterable[str], method: str) -> list[float]:
+        """Return the mean accuracy by labels per class, in per cent."""
+        return [
+            100 * self.mean(self.common(names, number), method, "accuracy", number)
+            for number in LABELS
+        ]
+
+    def methods(self) -> list[str]:
+        """Return the names of all that was measured in the main tables."""
+        return sorted({name for _, number, name in self._draws if number == PER_CLASS})
 
 
 def pooled(apart: dict[str, np.ndarray], form: str = "+z.1f", scale: float = 100.0) -> str:
@@ -77,7 +97,7 @@ def pooled(apart: dict[str, np.ndarray], form: str = "+z.1f", scale: float = 100
 def listing(found: Found, names: Sequence[str]) -> str:
     """Return the accuracies on some data sets, ten labels per class."""
     rows = []
-    present = [name for name in names if found.draws(name, OURS)]
+    present = found.common(names)
     for name in present:
         means = [100 * found.mean([name], method) for method in METHODS]
         rows.append([DATA[name][0], found.sizes[name, PER_CLASS], *bold_best(means)])
@@ -107,10 +127,8 @@ def comparison(found: Found, names: Sequence[str], methods: Sequence[str]) -> st
 
 def by_labels(found: Found, names: Sequence[str]) -> str:
     """Return mean accuracies by labels per class."""
-    columns = [
-        bold_best([100 * found.mean(names, method, "accuracy", number) for method in METHODS])
-        for number in LABELS
-    ]
+    curves = [found.curve(names, method) for method in METHODS]
+    columns = [bold_best(means) for means in zip(*curves, strict=True)]
     rows = [[method, *cells] for method, *cells in zip(METHODS, *columns, strict=True)]
     return table(["labels per class", *map(str, LABELS)], rows)
 
@@ -192,6 +210,7 @@ def write_page(results: Results) -> str:
         report=listing(found, report),
         report_apart=comparison(found, report, METHODS[1:]),
         report_parts=comparison(found, report, parts),
+        refused=refusals(found),
         report_labels=by_labels(found, report),
         report_labels_apart=by_labels_apart(found, report),
         choice=listing(found, choice),
@@ -229,6 +248,17 @@ def missing(results: Results) -> str:
     return (
         f" **{lacking} of {len(wanted)} results are missing**: means over data sets are over those "
         "that have one."
+    )
+
+
+def refusals(found: Found) -> str:
+    """Return which labels ``mm.fit`` refuses, as sentences; nothing if it takes all."""
+    refused = [f"“{DATA[name][0]}” with {number} per class" for name, number in found.refused()]
+    if not refused:
+        return ""
+    return (
+        f" `mm.fit` refuses the labels of {', '.join(refused)}: so many different ones could be "
+        "names. Means of all methods are over the other data sets there."
     )
 
 
@@ -281,7 +311,7 @@ in small classes. The figure leaves out “boosting” and “most frequent”, 
 
 With one label per class there are no folds for cross-validation: models that are tuned have the
 defaults of scikit-learn then, k-NN one neighbour, “boosting, tuned leaves” one item per leaf. LDA
-needs two labels in a class.
+needs two labels in a class.{refused}
 
 ## Classes of unequal size
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from benchmarks.packaged_data.ours import (
 )
 from benchmarks.packaged_data.stored import Data
 from metricmix.atomic import replacing
+from metricmix.exceptions import InputError
 
 HERE = "benchmarks/packaged_data"
 DRAWS = 5
@@ -111,10 +113,11 @@ def measure(job: Job, data: Data) -> Record:
 
 
 def answers(job: Job, data: Data, kept: Any) -> Iterator[tuple[str, Answer]]:
-    """Yield the answers of a job; none if its method does not apply."""
+    """Yield the answers of a job; none if its method does not apply, or refuses the labels."""
     main = job.per_class == PER_CLASS
     if job.method == OURS:
-        yield from our_answers(data, kept, parts=main)
+        with suppress(InputError):
+            yield from our_answers(data, kept, parts=main)
     elif job.method == NEW_ITEMS:
         yield from answers_for_new(data, kept, job.draw) if not data.graphs else ()
     else:
@@ -175,7 +178,7 @@ class Results:
     def write(self, path: Path) -> None:
         """Write the file beside the page: a line per draw, origin and version of the code.
 
-        `without` are the methods that do not apply.
+        `without` are the methods that gave no answer.
         """
         rows: dict[tuple[Any, ...], Record] = {}
         for job, record in sorted(self.records.items(), key=_order):
