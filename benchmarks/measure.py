@@ -5,23 +5,31 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
 from metricmix.paper.page import table
-from metricmix.paper.results import cpu_name
+from metricmix.paper.results import cpu_name, mean_interval
 from metricmix.paper.results import provenance as computed_with
 
 __all__ = [
     "HEADLINES",
     "MEASURED",
     "best_time",
+    "bold_best",
     "check_committed",
+    "clear_sign",
     "cpu_name",
     "headline",
+    "plus_minus",
     "provenance",
     "real_data",
+    "single_thread",
     "table",
 ]
 
@@ -59,6 +67,50 @@ def best_time(function: Callable[[], Any], repeats: int = 5, at_least: float = 0
             function()
         best = min(best, time.perf_counter() - started)
     return best / inner
+
+
+# -- means and paired differences ------------------------------------------------------------------
+
+
+def plus_minus(values: ArrayLike, form: str = "+z.1f") -> str:
+    """Return the mean of values and half of its 95 % t interval, as text.
+
+    >>> plus_minus([1.0, 2.0, 3.0])
+    '+2.0 ± 2.5'
+    """
+    found = mean_interval(values)
+    half = "" if found.count < 2 else f" ± {found.high - found.mean:{form.removeprefix('+')}}"
+    return f"{found.mean:{form}}{half}"
+
+
+def clear_sign(differences: ArrayLike) -> int:
+    """Return the sign of the mean of differences; 0 if their 95 % t interval has both signs.
+
+    >>> clear_sign([1.0, 2.0, 1.5]), clear_sign([-1.0, 2.0])
+    (1, 0)
+    """
+    found = mean_interval(differences)
+    return int(found.low > 0) - int(found.high < 0)
+
+
+def bold_best(values: Sequence[float], form: str = ".1f", *, least: bool = False) -> list[str]:
+    """Return numbers as text, with the largest (or the least) in bold; NaN as a dash.
+
+    >>> bold_best([1.0, 2.0, float("nan")])
+    ['1.0', '**2.0**', '–']
+    """
+    known = [value for value in values if not np.isnan(value)]
+    best = (min if least else max)(known, default=None)
+    texts = ["–" if np.isnan(value) else f"{value:{form}}" for value in values]
+    return [
+        f"**{text}**" if value == best else text for value, text in zip(values, texts, strict=True)
+    ]
+
+
+def single_thread() -> None:
+    """Limit this process, a worker beside others, to one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    threadpool_limits(1)
 
 
 def real_data(name: str) -> Path | None:

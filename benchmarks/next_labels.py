@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import metricmix as mm
-from benchmarks.measure import headline, table
+from benchmarks.measure import headline, single_thread, table
 from benchmarks.packaged_data import REPORT
 
 TITLE = "Which items to label next"
@@ -63,7 +63,7 @@ def jobs() -> Iterator[tuple[str, str, int]]:
 
 
 def run() -> str:
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=single_thread) as pool:
         found = pd.DataFrame([row for rows in pool.map(curve, jobs()) for row in rows])
     return summary(found)
 

@@ -59,6 +59,7 @@ def test_code_must_be_committed(tmp_path):
     [
         ("benchmarks.side_by_side.__main__", ["--write"]),
         ("benchmarks.accuracy.__main__", []),
+        ("benchmarks.packaged_data.__main__", ["--write"]),
         ("benchmarks.__main__", []),
     ],
 )
