@@ -100,9 +100,7 @@ def learned() -> Any:
 
 
 MIXTURE = mm.Mixture([1.0, -0.2], ["one", "two"])
-LOCAL = mm.mixture.LocalMixture(
-    [0.5, 0.0], [[1.0, 0.1], [0.2, 1.0]], np.eye(2)[np.arange(N) % 2]
-)
+LOCAL = mm.mixture.LocalMixture([0.5, 0.0], [[1.0, 0.1], [0.2, 1.0]], np.eye(2)[np.arange(N) % 2])
 MODELS: tuple[Any, ...] = (
     lambda: (mm.MetricMixtureClassifier(["cosine", "euclidean"]), TABLE),
     lambda: (mm.MetricMixtureClassifier(rule="k-nearest"), stack()),
