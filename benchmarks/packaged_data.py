@@ -27,7 +27,6 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NUMBA_NUM_THREA
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 from sklearn.compose import ColumnTransformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -47,6 +46,7 @@ from sklearn.svm import SVC
 
 import metricmix as mm
 from benchmarks.measure import check_committed, provenance, table
+from benchmarks.paired import differences, marked, of_method
 from metricmix.atomic import replacing
 from metricmix.paper.results import provenance as computed_with
 
@@ -475,11 +475,6 @@ def write(records: list[dict[str, Any]]) -> None:
 # -- the page --------------------------------------------------------------------------------------
 
 
-def of_method(records: list[dict[str, Any]], method: str) -> np.ndarray:
-    """Return the accuracy in per cent of each draw; NaN where a method does not apply."""
-    return 100 * np.array([record["accuracy"].get(method, np.nan) for record in records])
-
-
 def listing(records: list[dict[str, Any]], names: Sequence[str]) -> str:
     """Return the table of some data sets."""
     rows, means = [], []
@@ -495,58 +490,18 @@ def listing(records: list[dict[str, Any]], names: Sequence[str]) -> str:
     return table(["", "items / classes / labels", *METHODS], rows)
 
 
-def marked(values: list[float]) -> list[str]:
-    """Return numbers with the largest in bold."""
-    return [f"**{v:.1f}**" if v == max(values) else f"{v:.1f}" for v in values]
-
-
-def differences(records: list[dict[str, Any]], names: Sequence[str], methods: Sequence[str]) -> str:
-    """Return ours minus other methods: pooled over data sets, and where either is clearly ahead.
-
-    Pairs are draws. An interval of a data set is that of its draws, of all that of data sets.
-    """
-    rows = []
-    for method in methods:
-        pooled, ahead, behind = [], [], []
-        for name in names:
-            part = [record for record in records if record["data"] == name]
-            apart = of_method(part, "metricmix") - of_method(part, method)
-            if not len(apart) or np.isnan(apart).any():
-                continue
-            pooled.append(apart.mean())
-            side = ahead if clearly(apart) > 0 else behind if clearly(apart) < 0 else None
-            if side is not None:
-                side.append(DATA[name][0])
-        if len(pooled) < 2:
-            continue
-        half = student.ppf(0.975, len(pooled) - 1) * np.std(pooled, ddof=1) / len(pooled) ** 0.5
-        words = f"{len(behind)}" + (f": {', '.join(behind)}" if behind else "")
-        rows.append(
-            [method, f"{np.mean(pooled):+.1f} ± {half:.1f}", len(pooled), len(ahead), words]
-        )
-    head = ["metricmix minus", "points", "data sets", "clearly ahead", "clearly behind"]
-    return table(head, [[str(cell) for cell in row] for row in rows])
-
-
-def clearly(apart: np.ndarray) -> int:
-    """Return the sign of paired differences, or 0 where their 95 % interval has both."""
-    if len(apart) < 2:
-        return 0
-    half = student.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / len(apart) ** 0.5
-    return int(np.sign(apart.mean())) if abs(apart.mean()) > half else 0
-
-
 def page(records: list[dict[str, Any]]) -> str:
     """Return the text of the page."""
     parts = sorted({key for record in records for key in record["accuracy"]} - {*METHODS})
+    report, choice = ({name: DATA[name][0] for name in names} for names in (REPORT, CHOICE))
     return PAGE_TEXT.format(
         provenance=provenance(),
         commits=", ".join(sorted({str(record["commit"]) for record in records})),
         report=listing(records, [*REPORT]),
-        report_apart=differences(records, [*REPORT], METHODS[1:]),
-        report_parts=differences(records, [*REPORT], parts),
+        report_apart=differences(records, report, METHODS[1:]),
+        report_parts=differences(records, report, parts),
         choice=listing(records, [*CHOICE]),
-        choice_apart=differences(records, [*CHOICE], METHODS[1:]),
+        choice_apart=differences(records, choice, METHODS[1:]),
         n_report=len(REPORT),
         n_choice=len(CHOICE),
     )

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
-from benchmarks.graphs.data import Graph, links, memberships, numbered, sampled
+from benchmarks.graphs.data import Graph, links, memberships, numbered
 from metricmix.exceptions import DatasetNotFoundError
 
 ROOT = Path(__file__).parents[2]
@@ -354,7 +354,7 @@ def synsets() -> Graph:
     }
     table = pd.DataFrame({"gloss": glosses})
     labels = numbered([line[9:11] for line in rows])
-    return sampled(Graph("synsets", labels, relations, table=table, texts=("gloss",)))
+    return Graph("synsets", labels, relations, table=table, texts=("gloss",))
 
 
 def debian() -> Graph:
@@ -386,9 +386,7 @@ def debian() -> Graph:
     }
     table = pd.DataFrame({"description": [one["Description"] for one in entries.values()]})
     sections = [one["Section"].split("/")[-1] for one in entries.values()]
-    return sampled(
-        Graph("debian", numbered(sections), relations, table=table, texts=("description",))
-    )
+    return Graph("debian", numbered(sections), relations, table=table, texts=("description",))
 
 
 def manuals() -> Graph:
