@@ -326,7 +326,8 @@ per class; of all graphs.
   weight decay 1e-5, GGCM with beta 1; “+ 500”: these chosen by validation. *GCN* and *APPNP*: the
   settings of that page, epoch 200; “+ 500”: the epoch that is best in validation, of GCN among 200,
   of APPNP among up to 2000 with patience 100.
-  Attributes are shares of their row, as published, unless some are negative.
+  Rows of attributes have length 1, unless some attributes are negative; “+ 500”: validation chooses
+  this or shares of the row, as published.
 
 Of graphs with more than {large} items, {sampled} were taken: from a random item on, at most
 {neighbours} random neighbours of each item are followed, first found, first followed.

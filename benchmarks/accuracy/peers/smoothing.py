@@ -128,9 +128,13 @@ def smoothing_operator(case: Case) -> Any:
 
 
 def row_shares(case: Case) -> Any:
-    """Return the attributes as shares of their row, sparse; negative ones as they are."""
+    """Return the attributes as shares of their row, sparse.
+
+    Attributes are taken as they are if some are negative, or if all rows have length 1.
+    """
     X = csr_array(case.X).astype(np.float32)
-    if X.data.min(initial=0.0) < 0:
+    squares = np.asarray((X * X).sum(axis=1)).ravel()
+    if X.data.min(initial=0.0) < 0 or np.allclose(squares[squares > 0], 1, atol=1e-4):
         return X
     totals = np.asarray(X.sum(axis=1)).ravel()
     return csr_array(diags_array(1 / np.maximum(totals, 1e-12).astype(np.float32)) @ X)
