@@ -187,6 +187,24 @@ def test_runs_go_on_where_they_were(tmp_path, monkeypatch):
     assert not partial.exists()
 
 
+def test_a_method_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    graph = small()
+    monkeypatch.setattr(methods, "load", lambda name: graph)
+    measure = command.measure
+
+    def failing(case, method):
+        if method.name == "sgc":
+            raise ValueError("no convergence")
+        return measure(case, method)
+
+    monkeypatch.setattr(command, "measure", failing)
+    partial = tmp_path / "partial.jsonl"
+    said = command.measured(("cora", 3, 0, ("sgc", "spreading")), partial, np.inf)
+    assert said == "cora, 3 per class, draw 0, sgc: ValueError: no convergence"
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "graphs.json")
+    assert [key[2] for key in command.known(partial)] == ["spreading"]
+
+
 # -- the page -------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,7 @@ def run(cells: Sequence[Cell], partial: Path, jobs: int, until: float) -> None:
 
 
 def measured(cell: Cell, partial: Path, until: float) -> str:
-    """Measure the methods of a cell, append each record, and return what is to be said."""
+    """Measure the methods of a cell, append each record, and return what is missing and why."""
     warnings.simplefilter("ignore")
     name, per_class, draw, methods = cell
     if time.time() > until:
@@ -135,13 +135,19 @@ def measured(cell: Cell, partial: Path, until: float) -> str:
     except DatasetNotFoundError as error:
         return f"{name}: left out; {error}"
     origin = computed_with()
+    failed = []
     for method in methods:
         if time.time() > until:
             return ""
         if not suits(method, case):
             continue
+        try:
+            found = measure(case, METHODS[method])
+        except Exception as error:  # the others are still worth their time
+            failed.append(f"{name}, {case.split}, {method}: {type(error).__name__}: {error}")
+            continue
         record = {
-            **measure(case, METHODS[method]),
+            **found,
             "labelled": len(case.train),
             "tested": len(case.test),
             "commit": origin["commit"],
@@ -150,7 +156,7 @@ def measured(cell: Cell, partial: Path, until: float) -> str:
         if method == OURS:
             record["graph"] = facts(load(name), case)
         append(partial, record)
-    return ""
+    return "\n".join(failed)
 
 
 def append(path: Path, record: Record) -> None:
