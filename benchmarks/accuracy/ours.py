@@ -34,10 +34,8 @@ class Stacks:
         if self.key != (case.data, case.split):
             self.stack = None  # two stacks at a time take much memory
             started = time.process_time()
-            if case.edges is None:
-                self.stack = mm.sources_for(case.X, labels=case.known)
-            else:
-                self.stack = mm.sources_for(case.X, case.edges, nodes=case.n, labels=case.known)
+            X, graph = getattr(case, "given", (case.X, case.edges))
+            self.stack = mm.sources_for(X, graph, nodes=case.n, labels=case.known)
             self.key, self.seconds = (case.data, case.split), time.process_time() - started
         return self.stack
 

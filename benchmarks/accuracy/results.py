@@ -58,11 +58,11 @@ class Results:
         found = self.get(data, split, method)
         return found is not None and found["version"] == version
 
-    def put(self, record: Record) -> None:
-        """Add or replace a record, and write the file."""
+    def put(self, *records: Record) -> None:
+        """Add or replace records, and write the file."""
         with _locked(self.path.parent):
             self._read()
-            self._records[_key(record)] = record
+            self._records |= {_key(record): record for record in records}
             rows = [json.dumps(self._records[key]) for key in sorted(self._records)]
             with replacing(self.path) as file:  # a line per record keeps differences readable
                 file.write(("[\n" + ",\n".join(rows) + "\n]\n").encode())

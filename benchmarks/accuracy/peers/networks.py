@@ -10,7 +10,7 @@ With X the attributes as shares of their row and B as in `smoothing`:
   nothing.
 
 Both keep the weights of the epoch that is right most often on the validation items (of equals, the
-one with the smallest loss).
+one with the smallest loss). Without patience there is no validation: they keep the last epoch.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RATE = 0.01
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a network and its training."""
+    """Of a network and its training; without patience, the last epoch counts."""
 
     hidden: int
     penalty: float
     max_epochs: int
-    patience: int
+    patience: int | None
 
 
 GCN = Settings(hidden=16, penalty=5e-4, max_epochs=200, patience=200)
@@ -56,7 +56,7 @@ def gcn(case: Case, seed: int = 0, settings: Settings = GCN) -> Variants:
         hidden = functional.relu(B @ (X.dropped(rng) @ W1))
         return B @ (half_dropped(hidden, rng) @ W2)
 
-    yield "published", trained(case, scores, settings, seed)
+    yield named(settings), trained(case, scores, settings, seed)
 
 
 def appnp(case: Case, seed: int = 0, settings: Settings = APPNP) -> Variants:
@@ -73,7 +73,12 @@ def appnp(case: Case, seed: int = 0, settings: Settings = APPNP) -> Variants:
             Z = (1 - TELEPORT) * (B.dropped(rng) @ Z) + TELEPORT * H
         return Z
 
-    yield "published", trained(case, scores, settings, seed)
+    yield named(settings), trained(case, scores, settings, seed)
+
+
+def named(settings: Settings) -> str:
+    """Return what settings are called."""
+    return "published" if settings.patience else f"epoch {settings.max_epochs}"
 
 
 class SparseMatrix:
@@ -129,6 +134,31 @@ def product(sparse: SparseMatrix, dense: Any) -> Any:
 
 def trained(case: Case, scores: Callable[..., Any], settings: Settings, seed: int) -> Indices:
     """Return the classes that a network of two matrices gives after training."""
+    from torch.nn import functional
+
+    labels = torch_labels(case)
+    best, waited, found = (-1.0, -np.inf), 0, np.zeros(case.n, np.int64)
+    for epoch, evaluated in enumerate(epochs(case, scores, settings, seed), 1):
+        if settings.patience is None:
+            if epoch == settings.max_epochs:
+                found = evaluated().argmax(dim=1).numpy()
+            continue
+        out = evaluated()
+        said = out.argmax(dim=1)
+        right = (said == labels)[case.validation].float().mean().item()
+        loss = functional.cross_entropy(out[case.validation], labels[case.validation]).item()
+        waited += 1
+        if (right, -loss) > best:
+            best, waited, found = (right, -loss), 0, said.numpy()
+        if waited >= settings.patience:
+            break
+    return found
+
+
+def epochs(
+    case: Case, scores: Callable[..., Any], settings: Settings, seed: int
+) -> Iterator[Callable[[], Any]]:
+    """Train, and yield after each epoch a function that returns the scores without dropout."""
     import torch
     from torch.nn import functional
 
@@ -142,21 +172,22 @@ def trained(case: Case, scores: Callable[..., Any], settings: Settings, seed: in
         {"params": weights[1:], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.Adam(groups, lr=RATE)
-    labels = torch.from_numpy(case.labels)
-    best, waited, found = (-1.0, -np.inf), 0, np.zeros(case.n, np.int64)
+    labels = torch_labels(case)
+
+    def evaluated() -> Any:
+        with torch.no_grad():
+            return scores(X, *weights, None)
+
     for _ in range(settings.max_epochs):
         optimiser.zero_grad()
         out = scores(X, *weights, rng)
         functional.cross_entropy(out[case.train], labels[case.train]).backward()
         optimiser.step()
-        with torch.no_grad():
-            out = scores(X, *weights, None)
-            said = out.argmax(dim=1)
-            right = (said == labels)[case.validation].float().mean().item()
-            loss = functional.cross_entropy(out[case.validation], labels[case.validation]).item()
-        waited += 1
-        if (right, -loss) > best:
-            best, waited, found = (right, -loss), 0, said.numpy()
-        if waited >= settings.patience:
-            break
-    return found
+        yield evaluated
+
+
+def torch_labels(case: Case) -> Any:
+    """Return the class numbers as a tensor."""
+    import torch
+
+    return torch.from_numpy(case.labels)

@@ -12,7 +12,7 @@ softmax regression is done on the table P X, where
   :math:`\beta_k` is 1, or halved in each step.
 
 As published, the regression takes 100 steps of Adam with rate 0.2; validation chooses its weight
-decay.
+decay. Each peer may be given the weight decays, so that there is nothing to choose.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ K = 16
 NEGATIVE_DEGREE = 20
 
 
-def sgc(case: Case) -> Variants:
+def sgc(case: Case, decays: Sequence[float] = DECAYS) -> Variants:
     """Return what SGC says."""
     B = smoothing_operator(case)
 
     def smooth(M: Any) -> Any:
         return B @ (B @ M)
 
-    yield from softmax_regressions(case, smooth, smooth, DECAYS)
+    yield from softmax_regressions(case, smooth, smooth, decays)
 
 
-def s2gc(case: Case, alpha: float = 0.05) -> Variants:
+def s2gc(case: Case, alpha: float = 0.05, decays: Sequence[float] = DECAYS) -> Variants:
     """Return what S²GC says."""
     B = smoothing_operator(case)
 
@@ -56,17 +56,23 @@ def s2gc(case: Case, alpha: float = 0.05) -> Variants:
             total = total + (1 - alpha) / K * stage
         return total
 
-    yield from softmax_regressions(case, smooth, smooth, DECAYS)
+    yield from softmax_regressions(case, smooth, smooth, decays)
 
 
-def ggcm(case: Case, seed: int = 0) -> Variants:
+def ggcm(
+    case: Case,
+    seed: int = 0,
+    decays: Sequence[float] = (1e-5, 2e-5, 1e-4),
+    strengths: Sequence[float] = (1.0, 0.5),
+) -> Variants:
     """Return what GGCM says."""
     B = smoothing_operator(case)
     rng = np.random.default_rng(seed)
     graphs = [random_regular(rng, case.n) for _ in range(K)]
-    for name, decay in (("beta 1", 1.0), ("beta halved", 0.5)):
-        smooth, transposed = ggcm_smoothing(B, graphs, decay)
-        for setting, labels in softmax_regressions(case, smooth, transposed, (1e-5, 2e-5, 1e-4)):
+    for strength in strengths:
+        name = "beta 1" if strength == 1 else "beta halved"
+        smooth, transposed = ggcm_smoothing(B, graphs, strength)
+        for setting, labels in softmax_regressions(case, smooth, transposed, decays):
             yield f"{name}, {setting}", labels
 
 
@@ -122,8 +128,14 @@ def smoothing_operator(case: Case) -> Any:
 
 
 def row_shares(case: Case) -> Any:
-    """Return the attributes as shares of their row, sparse."""
+    """Return the attributes as shares of their row, sparse.
+
+    Attributes are taken as they are if some are negative, or if all rows have length 1.
+    """
     X = csr_array(case.X).astype(np.float32)
+    squares = np.asarray((X * X).sum(axis=1)).ravel()
+    if X.data.min(initial=0.0) < 0 or np.allclose(squares[squares > 0], 1, atol=1e-4):
+        return X
     totals = np.asarray(X.sum(axis=1)).ravel()
     return csr_array(diags_array(1 / np.maximum(totals, 1e-12).astype(np.float32)) @ X)
 
