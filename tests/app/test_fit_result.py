@@ -62,7 +62,7 @@ CHANGED = {**NEW, "i0": "tool", "i1": None, "i2": np.nan, "i40": "music", "i41":
 FEW: dict[str, Any] = {"evaluate": False}
 PAIR = {"matrices": {"near": matrix(2, gaps=False), "heard": matrix(3, gaps=True)}}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "table": ({}, {}),
+    "table": ({}, FEW),
     "graph": ({}, {"edges": {"links": links()}}),
     "matrices": ({}, {**PAIR, **FEW}),
     "supervised beside matrices": (

@@ -270,17 +270,14 @@ class FitResult:
 
         Examples
         --------
-        >>> import metricmix as mm
-        >>> data = mm.datasets.load_example("citations")
-        >>> papers, cites = data["papers"].iloc[:150], data["cites"]
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")  # citations of other papers
-        ...     result = mm.fit(papers, label="topic", edges={"cites": cites}, evaluate=False)
-        >>> asked = result.next_labels(3).index
-        >>> again = result.with_labels({item: "medicine" for item in asked})
-        >>> again.predictions.loc[asked, "given"].all()
-        True
+        >>> import pandas as pd, metricmix as mm
+        >>> height = [3, 12, 5, 610, 700, 660, 8, 720]
+        >>> land = ["coast", None, "coast", "hill", "hill", None, None, None]
+        >>> towns = pd.DataFrame({"height": height, "land": land}, index=list("ABCDEFGH"))
+        >>> result = mm.fit(towns, label="land", evaluate=False)
+        >>> again = result.with_labels({"G": "harbour", "H": "hill", "A": "harbour"})
+        >>> again.predictions.loc[["A", "B", "F"], "label"].tolist()
+        ['harbour', 'harbour', 'hill']
         """
         if self.outcome is None:
             raise InputError(
