@@ -86,6 +86,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"counts": True, "known": 45},
         {"edges": {"links": links()}, "kinds": {f"w{k}": "count" for k in range(12)}, **FEW},
     ),
+    "counts and matrices": (
+        {"counts": True, "known": 45},
+        {
+            **PAIR,
+            "edges": {"links": links()},
+            "kinds": {f"w{k}": "count" for k in range(12)},
+            **FEW,
+        },
+    ),
     "options": ({}, {"tune": True, "n_bootstrap": 3, "seed": 4, "kinds": {"size": "category"}}),
 }
 
@@ -132,7 +141,10 @@ def test_it_is_the_fit_to_these_labels(case: str) -> None:
         assert_same(again.with_labels({item: before[item] for item in CHANGED}), result)
 
 
-@pytest.mark.parametrize(("case", "more"), [("few labels", "learned"), ("counts", "shares")])
+@pytest.mark.parametrize(
+    ("case", "more"),
+    [("few labels", "learned"), ("counts", "shares"), ("counts and matrices", "shares")],
+)
 @pytest.mark.parametrize("near", [None, 5])
 def test_more_labels_may_make_other_sources(
     case: str, more: str, near: int | None, monkeypatch: pytest.MonkeyPatch
