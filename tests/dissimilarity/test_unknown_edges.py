@@ -92,6 +92,7 @@ def test_an_edge_that_nobody_knows_gets_the_largest_values() -> None:
     stack = mm.EdgeStack(edges, values)
     np.testing.assert_array_equal(stack.values[:, 3], [2.5, 9.0])
     assert stack.report.unknown == {"source_0": 1, "source_1": 1}
+    assert [source.n_unknown for source in stack.sources] == [2, 2]  # ordered pairs
     assert "source_0: 1 value unknown, estimated" in str(stack.report)
     with pytest.raises(InputError, match=r"values\[1\]: expected a value that is known"):
         mm.EdgeStack(edges, [values[0], np.full(4, np.nan)])

@@ -136,6 +136,8 @@ class EdgeStack(DissimilarityStack):
         if any(counts):
             unknown = {name: k for name, k in zip(self.names, counts, strict=True) if k}
             vars(self).update(report=replace(self.report, unknown=unknown))
+            for source, k in zip(self.sources, counts, strict=True):
+                source.n_unknown = k if self.directed else 2 * k
         if scaling is None and origin is not None:
             vars(self).update(scaling=origin.scaling, scales=origin.scales)
 
@@ -324,7 +326,10 @@ class EdgeStack(DissimilarityStack):
         values = self.values.copy()
         for r, source in sources.items():
             values[r] = evaluated([source], self.edges)[0]
-        return self._with(**on_edges(self.edges, values, self.report), **changes)
+        parts = on_edges(self.edges, values, self.report)
+        for source, before in zip(parts["sources"], self.sources, strict=True):
+            source.n_unknown = before.n_unknown
+        return self._with(**parts, **changes)
 
 
 def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:
