@@ -139,6 +139,7 @@ def test_it_is_the_fit_to_these_labels(case: str) -> None:
     if case in ("table", "few labels"):
         before = dict(zip(frame["id"], frame["kind"], strict=True))
         assert_same(again.with_labels({item: before[item] for item in CHANGED}), result)
+        assert_same(result.with_labels({}), result)
 
 
 @pytest.mark.parametrize(
