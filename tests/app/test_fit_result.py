@@ -198,6 +198,20 @@ def test_numbers(argument: str, near: int | None) -> None:
             result.with_labels({"i33": "tall"})
 
 
+def test_numbers_may_become_classes_and_classes_numbers() -> None:
+    frame, kind = things()
+    frame["kind"] = np.where(np.arange(N) < 24, 2.0 * frame["size"], np.nan)
+    options: dict[str, Any] = {"label": "kind", "edges": {"links": links()}, **FEW}
+    result = mm.fit(frame, **options)
+    labels = dict(zip(frame["id"][:24], kind, strict=False))
+    again = result.with_labels(labels)
+    fresh = mm.fit(with_answers(frame.astype({"kind": object}), labels), **options)
+    assert (result.found["target"] is None, again.found["target"] is None) == (False, True)
+    assert_same(again, fresh)
+    numbers = dict(zip(frame["id"][:24], frame["kind"][:24].tolist(), strict=True))
+    assert_same(again.with_labels(numbers), result)
+
+
 def test_rows_that_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_storage, "MATRICES_UP_TO", 0)
     frame, _ = things()

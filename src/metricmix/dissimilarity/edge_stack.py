@@ -371,7 +371,7 @@ def checked_values(
     if table.dtype not in (np.float32, np.float64):
         table = table.astype(np.float64)
     for row in table if validate else ():  # one source at a time: no copy of all of them
-        known = row if not allow_unknown or np.isfinite(row).all() else row[~np.isnan(row)]
+        known = row[~np.isnan(row)] if allow_unknown and np.isnan(row).any() else row
         if not (np.isfinite(known).all() and known.min(initial=0.0) >= 0):
             nan = "" if allow_unknown else "NaN, "
             expected = f"finite dissimilarities >= 0, found {nan}infinity or negative ones"
