@@ -295,28 +295,6 @@ class EdgeStack(DissimilarityStack):
         found = {r: other.sources[r] for r in changed}
         return self._evaluated(found, _origin=other, scales=scales)
 
-    def with_origin(self, origin: DissimilarityStack) -> EdgeStack:
-        """Return the stack of other sources on the same edges.
-
-        Those that do not depend on labels are the same as here, and so are their values.
-        """
-        values = np.empty((origin.n_sources, len(self.edges)), self.values.dtype)
-        for r, (name, source) in enumerate(zip(origin.names, origin.sources, strict=True)):
-            known = not source.supervised
-            values[r] = (
-                self.values[self.position_of(name)] if known else evaluated([source], self.edges)[0]
-            )
-        return EdgeStack(
-            self.edges,
-            values,
-            origin.names,
-            items=origin.items if origin.has_items else None,
-            facts=origin.facts,
-            origin=origin,
-            report=self.report,
-            validate=False,
-        )
-
     def replaced(self, sources: Mapping[int, Source]) -> Self:
         """Return the stack with the values of other sources in some places, at the same scales."""
         whole = None if self._origin is None else self._origin.replaced(sources)

@@ -37,6 +37,7 @@ from metricmix.dissimilarity.learned_sources import PredictionSource
 from metricmix.dissimilarity.relation_sources import GraphRows
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import evaluated
 from metricmix.dissimilarity.unknown_pairs import with_unknown_filled
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads, threads_for
@@ -224,7 +225,7 @@ def build_stack(
     if storage.edges_per_item is None:
         return with_links(stack, [source for source in sources if source.spec.name in kept])
     if isinstance(on_edges, EdgeStack):
-        return on_edges.with_origin(stack)
+        return on_same_edges(on_edges, stack)
     return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
 
 
@@ -355,3 +356,24 @@ def sparse_edges(
     built = EdgeStack.of(stack, edges, report=report)
     on_source(total, total)
     return built
+
+
+def on_same_edges(before: EdgeStack, stack: DissimilarityStack) -> EdgeStack:
+    """Return the values of a stack on the edges of another one, which has them for other labels.
+
+    Those of sources that do not depend on labels are taken from there.
+    """
+    edges, named = before.edges, zip(stack.names, stack.sources, strict=True)
+    values = np.empty((stack.n_sources, len(edges)), before.values.dtype)
+    for row, (name, source) in zip(values, named, strict=True):
+        found = evaluated([source], edges) if source.supervised else before.select([name]).values
+        row[:] = found[0]
+    return EdgeStack(
+        edges,
+        values,
+        stack.names,
+        items=stack.items if stack.has_items else None,
+        facts=stack.facts,
+        origin=stack,
+        report=before.report,
+    )
