@@ -41,6 +41,7 @@ def make(rng: np.random.Generator) -> Instance:
         "columns": [int(v) for v in rng.permutation(n)[: int(rng.integers(1, n + 1))]],
         "new": numbers(rng, (3, n, R)).tolist(),
         "joined": (rng.random((3, n)) < pick(rng, 0.1, 0.5, 1.0)).astype(int).tolist(),
+        "unknown": (rng.random((R, n, n)) < pick(rng, 0.1, 0.5, 0.9)).astype(int).tolist(),
     }
 
 
@@ -65,6 +66,7 @@ def check(instance: Instance) -> None:
     check_complete(dense, mixture)
     check_cross(stack, sources, there, instance)
     check_new(stack, mixture, d, instance)
+    check_unknown(stack, instance)
 
 
 def check_edges(n: int, ends: Any, directed: bool) -> Any:
@@ -186,14 +188,48 @@ def check_new(stack: Any, mixture: Any, d: Any, instance: Instance) -> None:
     agree(np.where(reached, nearest, at), at, "new items over edges: nearest items")
 
 
+def check_unknown(stack: Any, instance: Instance) -> None:
+    """Compare estimates of unknown values with a minimum over all items."""
+    edges, values, n = stack.edges, stack.values.copy(), stack.n_items
+    unknown = np.array(instance.get("unknown", ()), bool)
+    if unknown.shape != (len(values), n, n):
+        return
+    values[unknown[:, edges.tails, edges.heads]] = np.nan
+    if np.isnan(values).all(axis=1).any():
+        return
+    found = mm.EdgeStack(edges, values).values
+    known = ~np.isnan(values)
+    ask(np.array_equal(found[known], values[known]), "known values on edges stay")
+    for r, own in enumerate(values):
+        M = np.full((n, n), np.nan)
+        M[edges.tails, edges.heads] = own
+        M = M if edges.directed else np.where(np.isnan(M), M.T, M)
+        sums = np.full((len(values), 2), np.nan)
+        for q, other in enumerate(values):
+            both = known[r] & known[q]
+            sums[q] = own[both].sum(), other[both].sum()
+        sums[sums[:, 1] <= 0] = np.nan
+        said = values * (sums[:, 0] / sums[:, 1])[:, None]
+        said[r] = np.nan
+        count = (~np.isnan(said)).sum(axis=0)
+        mean = np.where(count, np.nansum(said, axis=0) / np.maximum(count, 1), np.nanmax(own))
+        for e in np.flatnonzero(~known[r]):
+            u, v = edges.tails[e], edges.heads[e]
+            upper = np.fmin.reduce(M[u] + M[:, v], initial=np.inf)
+            low = np.fmax.reduce([M[u] - M[v], M[:, v] - M[:, u]], axis=None, initial=0.0)
+            expected = min(max(mean[e], min(low, upper)), upper)
+            close = np.isclose(found[r, e], expected, rtol=1e-9, atol=1e-12 * np.nanmax(own))
+            ask(bool(close), "unknown values on edges", f"{found[r, e]} and {expected}")
+
+
 AREA = Area(
     "edges",
     make,
     check,
     tried="`EdgeSet`, `EdgeStack` and `CrossEdges`: random, duplicate, reversed and missing edges, "
     "components joined or not, directed and not, with ties, zeros and spans of 1e24; distances, "
-    "paths, trees, nearest items and labels, parts of stacks and new items, against matrices that "
-    "are infinite where there is no edge.",
+    "paths, trees, nearest items and labels, parts of stacks, new items and estimates of unknown "
+    "values, against matrices that are infinite where there is no edge.",
     promised="Every distance is correct up to a few rounding errors, infinite exactly where there "
     "is no path, and the edges between all items give the distances of full matrices.",
     per_item=("sources",),

@@ -101,3 +101,26 @@ def test_saved_models_know_which_items_were_labelled(tmp_path):
     loaded = mm.load(tmp_path / "model.mm")
     assert loaded.transduction_.tolist() == model.transduction_.tolist()
     assert loaded.explain(1).given is False
+
+
+@pytest.mark.parametrize("edges", [None, 6])
+def test_fitting_the_same_stack_to_other_labels_is_as_good_as_a_new_one(edges: int | None) -> None:
+    """Labels are added, corrected and taken away, and there is a new class."""
+    rng, y = np.random.default_rng(0), np.arange(60) % 3
+    X = rng.normal(size=(60, 4)) + y[:, None] * [1.0, 0.0, 1.0, 0.0]
+    before = np.where(np.arange(60) < 24, y, -1)
+    after = np.where(np.arange(60) < 30, y, -1)
+    after[[3, 4, 50, 51, 52]] = -1, 2, 3, 3, 3
+    every = np.arange(60)
+    stack = mm.sources_for(X, labels=before, edges_per_item=edges)
+    model = mm.MetricMixtureClassifier(sources=stack).fit(every, before)
+    again = mm.MetricMixtureClassifier(sources=model.stack_).fit(every, after)
+    fresh = mm.MetricMixtureClassifier(
+        sources=mm.sources_for(X, labels=after, edges_per_item=edges)
+    ).fit(every, after)
+    for one in (again, model.fit(every, after)):
+        np.testing.assert_array_equal(one.weights_, fresh.weights_)
+        np.testing.assert_array_equal(one.stack_.scales, fresh.stack_.scales)
+        np.testing.assert_array_equal(one.transduction_, fresh.transduction_)
+        found, expected = one.learned_.answers, fresh.learned_.answers
+        np.testing.assert_array_equal(found, expected)

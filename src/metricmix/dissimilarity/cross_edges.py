@@ -208,9 +208,15 @@ class CrossEdges:
         values: AnyArray,
         names: Sequence[str],
         shape: tuple[int, int],
+        *,
+        allow_unknown: bool = False,
     ) -> CrossEdges:
-        """Return edges that are sorted by row and end, if their values are dissimilarities."""
-        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+        """Return edges that are sorted by row and end, if their values are dissimilarities.
+
+        With `allow_unknown`, NaN is for :func:`~metricmix.dissimilarity.unknown_pairs` to fill.
+        """
+        known = values[~np.isnan(values)] if allow_unknown else values
+        if not (np.isfinite(known).all() and known.min(initial=0.0) >= 0):
             raise InputError(
                 argument="X",
                 expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",

@@ -7,10 +7,10 @@ a self-loop                  dropped and counted in the report
 the same edge again          merged and counted, either way round unless directed; if the values
                              differ, refused, or by ``duplicates="smallest"`` the smallest of each
                              source is kept
-NaN                          a missing value: refused, or the stated `missing` value
+NaN                          a missing value: refused, or the stated `missing` value, or estimated
 a negative or infinite       refused
 value
-an edge that some sources    refused, or the stated `missing` value
+an edge that some sources    refused, or the stated `missing` value, or estimated
 lack
 an id not among `items`      refused
 an item without edges, a     kept; the components are joined by bridging edges if a length is
@@ -39,7 +39,9 @@ from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["from_graphs", "from_matrices", "from_table"]
 
-Missing = float | Mapping[str, float] | None
+Missing = float | str | Mapping[str, float | str] | None
+ESTIMATE = "estimate"
+"""What `missing` is for values that other sources tell."""
 
 
 Entries = tuple[Indices, Indices, AnyArray]
@@ -65,8 +67,9 @@ def from_matrices(
         0. Without `directed` one triangle is enough, and two must agree.
     directed : bool
     items : sequence of n ids, optional
-    missing : float or dict of floats, optional
-        The value of a source on an edge that only other sources have. Default: refused.
+    missing : float, "estimate" or dict of these, optional
+        The value of a source on an edge that only other sources have. "estimate": what these tell,
+        by the rule of :mod:`metricmix.dissimilarity.unknown_pairs`. Default: refused.
     duplicates : {"raise", "smallest"}
         What to do with an edge that has different values: refuse it, or keep the smallest.
     bridge : float or dict of floats, optional
@@ -104,7 +107,7 @@ def from_matrices(
             raise InputError(argument=label, expected=f"shape ({size}, {size})", found=shape)
         n = shape[0]
         u, v = entries.row.astype(np.int64), entries.col.astype(np.int64)
-        wrong = first_wrong(entries.data, nan=False)
+        wrong = first_wrong(entries.data, nan=missing is not None)
         if wrong >= 0:
             place = f"{entries.data[wrong]:g} at ({u[wrong]}, {v[wrong]})"
             raise InputError(
@@ -363,13 +366,15 @@ def assembled(
                 found=f"{values[e]:g} and {given[larger[0]]:g} {between(e)}",
                 remedy="pass directed=True or duplicates='smallest', or drop one of them",
             )
-        filling = stated(missing, name, "missing")
+        of_source = missing.get(name) if isinstance(missing, Mapping) else missing
+        estimated = isinstance(of_source, str) and of_source == ESTIMATE
+        filling = np.nan if estimated else stated(missing, name, "missing")
         if lacking.any() and filling is None:
             raise InputError(
                 f"{int(lacking.sum())} of {len(edges)} edges have no value in source {name!r}, "
                 f"such as the one {between(int(np.argmax(lacking)))}",
                 argument="edges",
-                remedy="pass missing= with the value they should have",
+                remedy="pass missing= with the value they should have, or missing='estimate'",
             )
         values[lacking] = filling or 0.0
     report = EdgeReport(n, len(edges), components=edges.components[0])

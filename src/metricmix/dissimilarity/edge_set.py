@@ -269,6 +269,9 @@ class EdgeReport:
         Sources that were not computed, and why.
     self_loops, duplicates : int
         Entries of the input that were dropped: from an item to itself, and again the same edge.
+    unknown : dict of str to int
+        Edges that a source did not know, whose values are estimated
+        (:mod:`metricmix.dissimilarity.unknown_pairs`).
     """
 
     n_items: int
@@ -280,6 +283,7 @@ class EdgeReport:
     left_out: dict[str, str] = field(default_factory=dict)
     self_loops: int = 0
     duplicates: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.n_edges} edges over {self.n_items} items"]
@@ -292,6 +296,8 @@ class EdgeReport:
         dropped = {"self-loop": self.self_loops, "duplicate edge": self.duplicates}
         lines += [f"{n} {what}{'s' * (n > 1)} dropped" for what, n in dropped.items() if n]
         lines += [f"{name} left out: {why}" for name, why in self.left_out.items()]
+        values = {name: f"{count} value{'s' * (count > 1)}" for name, count in self.unknown.items()}
+        lines += [f"{name}: {count} unknown, estimated" for name, count in values.items()]
         return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,10 @@ from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.stack_values import EdgeSource, evaluated
+from metricmix.dissimilarity.unknown_pairs import filled_on_edges
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
+from metricmix.validation import unmasked
 
 __all__ = ["EdgeStack"]
 
@@ -32,7 +35,10 @@ class EdgeStack(DissimilarityStack):
     edges : EdgeSet
     values : (R, E) array
         The dissimilarities of the two ends of each edge, in the order of ``edges.tails``. Not
-        negative. Used without a copy.
+        negative. Used without a copy. NaN and masked entries are edges that a source does not
+        know: they are estimated in a copy, as those of a :class:`DissimilarityStack`, within what
+        common neighbours of the two ends allow (:mod:`metricmix.dissimilarity.unknown_pairs`). An
+        edge that no source knows gets the largest value of each, within the same bounds.
     names : sequence of str, optional
     items : sequence of n different hashable ids, optional
     scaling : {None, "none", "norm", "mean", "max"} or array of R numbers
@@ -50,7 +56,8 @@ class EdgeStack(DissimilarityStack):
     labels : (n,) array, optional
         Those labels, as class numbers, or targets.
     validate : bool
-        Whether to check every value. Switch off only for memory maps known to be valid.
+        Whether to check every value, and to estimate unknown ones. Switch off only for memory maps
+        known to be valid and complete.
 
     Attributes
     ----------
@@ -58,6 +65,7 @@ class EdgeStack(DissimilarityStack):
     values : (R, E) array
         Not divided by `scales`; read-only.
     report : EdgeReport
+        Its `unknown` says how many edges each source did not know.
 
     The others are those of :class:`DissimilarityStack`, and `from_labels` and `labels` as above.
 
@@ -77,6 +85,12 @@ class EdgeStack(DissimilarityStack):
     >>> roads = csr_array([[0, 2, 0], [0, 0, 3], [0, 0, 0]])
     >>> mm.EdgeStack.from_matrices({"km": roads, "minutes": 2 * roads}).pairs([0], [1])
     array([[2., 4.]])
+
+    What a source does not know, the others tell:
+
+    >>> triangle = mm.dissimilarity.EdgeSet(3, [0, 0, 1], [1, 2, 2])
+    >>> mm.EdgeStack(triangle, [[1, 2, 2.5], [2, 4, np.nan]], ["km", "minutes"]).pairs([1], [2])
+    array([[2.5, 5. ]])
     """
 
     edges: EdgeSet
@@ -101,19 +115,29 @@ class EdgeStack(DissimilarityStack):
         labels: AnyArray | None = None,
         validate: bool = True,
     ) -> None:
-        table = checked_values(values, edges, validate=validate)
+        table = checked_values(values, edges, validate=validate, allow_unknown=True)
         if origin is not None and (origin.shape[0], origin.n_sources) != (edges.n, len(table)):
             raise InputError(
                 argument="origin",
                 expected=f"a stack of the same {len(table)} sources over {edges.n} items",
                 found=f"{origin!r}",
             )
+        counts: tuple[int, ...] = ()
+        if validate:
+            predict = from_labels if origin is None else origin.supervised
+            supervised = {r for r, name in enumerate(names or ()) if name in predict}
+            table, counts = filled_on_edges(table, edges, supervised)
         parts = on_edges(edges, table, report)
         parts |= {"_origin": origin, "labels": labels}
         parts["from_labels"] = tuple(str(name) for name in names or () if name in from_labels)
         if facts is not None:
             parts["facts"] = tuple(facts)
         self._set(parts.pop("sources"), None, names, edges.directed, items, scaling, **parts)
+        if any(counts):
+            unknown = {name: k for name, k in zip(self.names, counts, strict=True) if k}
+            vars(self).update(report=replace(self.report, unknown=unknown))
+            for source, k in zip(self.sources, counts, strict=True):
+                source.n_unknown = k if self.directed else 2 * k
         if scaling is None and origin is not None:
             vars(self).update(scaling=origin.scaling, scales=origin.scales)
 
@@ -280,7 +304,10 @@ class EdgeStack(DissimilarityStack):
         values = self.values.copy()
         for r, source in sources.items():
             values[r] = evaluated([source], self.edges)[0]
-        return self._with(**on_edges(self.edges, values, self.report), **changes)
+        parts = on_edges(self.edges, values, self.report)
+        for source, before in zip(parts["sources"], self.sources, strict=True):
+            source.n_unknown = before.n_unknown
+        return self._with(**parts, **changes)
 
 
 def on_edges(edges: EdgeSet, values: AnyArray, report: EdgeReport | None = None) -> dict[str, Any]:
@@ -301,8 +328,10 @@ def check_different(items: Indices) -> None:
         raise InputError(argument="stack[...]", expected="different items, found some twice")
 
 
-def checked_values(values: ArrayLike, edges: EdgeSet, *, validate: bool) -> AnyArray:
-    """Return values on edges as an (R, E) array of floats.
+def checked_values(
+    values: ArrayLike, edges: EdgeSet, *, validate: bool, allow_unknown: bool = False
+) -> AnyArray:
+    """Return values on edges as an (R, E) array of floats, with NaN only if `allow_unknown`.
 
     Raises
     ------
@@ -310,7 +339,7 @@ def checked_values(values: ArrayLike, edges: EdgeSet, *, validate: bool) -> AnyA
         If there is not a value per source and edge, or, if `validate`, some are not finite or
         negative.
     """
-    table = np.atleast_2d(np.asarray(values))
+    table = np.atleast_2d(np.asarray(unmasked(values)))
     if table.ndim != 2 or table.shape[1] != len(edges) or len(table) == 0:
         raise InputError(
             argument="values",
@@ -320,9 +349,9 @@ def checked_values(values: ArrayLike, edges: EdgeSet, *, validate: bool) -> AnyA
     if table.dtype not in (np.float32, np.float64):
         table = table.astype(np.float64)
     for row in table if validate else ():  # one source at a time: no copy of all of them
-        if not (np.isfinite(row).all() and row.min(initial=0.0) >= 0):
-            raise InputError(
-                argument="values",
-                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
-            )
+        known = row[~np.isnan(row)] if allow_unknown and np.isnan(row).any() else row
+        if not (np.isfinite(known).all() and known.min(initial=0.0) >= 0):
+            nan = "" if allow_unknown else "NaN, "
+            expected = f"finite dissimilarities >= 0, found {nan}infinity or negative ones"
+            raise InputError(argument="values", expected=expected)
     return table

@@ -107,6 +107,10 @@ class SourceData:
                 self.shared[key] = make()
         return self.shared[key]
 
+    def without_labels(self) -> dict[Any, Any]:
+        """Return what is shared, less what is known of the labels."""
+        return {key: one for key, one in self.shared.items() if key != "known"}
+
     def encoding(self, columns: Sequence[Column]) -> Encoding:
         """Return columns as features."""
         names = tuple(column.name for column in columns)

@@ -68,6 +68,7 @@ __all__ = [
     "SpreadOverGraph",
     "SupervisedTable",
     "dense",
+    "known_of",
     "supervised",
 ]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from metricmix.dissimilarity.item_sources import (
     ItemSource,
     SourceData,
 )
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.learned_sources import known_of
 from metricmix.dissimilarity.matching import (
     SourceReport,
     holds_memberships,
@@ -23,7 +27,7 @@ from metricmix.dissimilarity.matching import (
     match_memberships,
 )
 from metricmix.dissimilarity.relation_sources import graph_from_edges
-from metricmix.dissimilarity.sources import ItemData
+from metricmix.dissimilarity.sources import ItemData, Source
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.value_storage import (
@@ -86,22 +90,73 @@ class JoinReport:
 class JoinedData:
     """The items, the stack of their sources, and how each source is computed.
 
-    `edges_per_item` is the number of nearest items by each table, of a stack over sparse edges.
+    `plan` is what it was built from, and `storage` how values are held.
     """
 
-    items: Items
-    columns: tuple[Column, ...]
+    plan: Plan
+    storage: ValueStorage
     sources: tuple[ItemSource, ...]
     stack: DissimilarityStack
-    report: JoinReport
-    edges_per_item: int | None = None
+
+    @property
+    def items(self) -> Items:
+        """The items."""
+        return self.plan.items
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Their columns."""
+        return self.plan.report.columns
+
+    @property
+    def report(self) -> JoinReport:
+        """What was joined."""
+        return self.plan.report
+
+    @property
+    def edges_per_item(self) -> int | None:
+        """The number of nearest items by each table, of a stack over sparse edges."""
+        return self.storage.edges_per_item
+
+    @property
+    def by_source(self) -> dict[ItemSource, Source]:
+        """What the stack holds of each source that does not depend on labels."""
+        held = zip(self.sources, self.stack.between_any.sources, self.stack.facts, strict=True)
+        found = {one: (copy(part), facts) for one, part, facts in held if not one.spec.supervised}
+        for part, facts in found.values():
+            part.facts = facts
+        return {one: part for one, (part, _) in found.items()}
+
+    def holds_as(self, storage: ValueStorage) -> bool:
+        """Return whether values are held in that way."""
+        one, other = ((each.kind, each.edges_per_item) for each in (self.storage, storage))
+        return one == other
+
+    def made_for(self, specs: Sequence[SourceSpec], known: Known) -> dict[SourceSpec, ItemSource]:
+        """Return those of its sources that other labels leave as they are, or that can take these.
+
+        Matrices only if all others are the same: their unknown entries are estimated from these.
+        """
+        made = {one.spec: one.relabel(known) for one in self.plan.sources}
+        if [one for one in made if not one.supervised] != [s for s in specs if not s.supervised]:
+            made = {spec: one for spec, one in made.items() if "matrix" not in spec.needs}
+        return made
+
+    def knows_all(self, sources: Sequence[ItemSource]) -> bool:
+        """Return whether the sources that do not depend on labels are those of this plan."""
+        own, theirs = (
+            [one for one in listed if not one.spec.supervised]
+            for listed in (self.plan.sources, sources)
+        )
+        return len(own) == len(theirs) and all(map(is_, own, theirs))
 
 
 @dataclass(frozen=True)
 class Plan:
     """Data that match, before dissimilarities are computed: the result of ``--dry-run``.
 
-    `data` is what all sources share, and `ids` are what the stack calls its items.
+    `data` is what all sources share, and `ids` are what the stack calls its items. `earlier` is
+    what was built of the same items with other labels.
     """
 
     items: Items
@@ -109,6 +164,7 @@ class Plan:
     report: JoinReport
     data: SourceData
     ids: Any
+    earlier: JoinedData | None = None
 
     @property
     def sizes(self) -> StackSizes:
@@ -169,15 +225,25 @@ class Plan:
         """
         storage = storage or choose_storage(self.sizes)
         storage.check_fits(str(self.items.source))
+        directed, earlier = self.report.directed, self.earlier
+        held, on_edges = {}, None
+        if earlier is not None and earlier.holds_as(storage):
+            held = earlier.by_source
+            on_edges = earlier.stack if earlier.knows_all(self.sources) else None
         stack = build_stack(
-            self.sources, storage, on_source, directed=self.report.directed, items=self.ids
+            self.sources,
+            storage,
+            on_source,
+            directed=directed,
+            items=self.ids,
+            held=held,
+            on_edges=on_edges,
         )
         made_from = self.item_data
         for source in stack.between_any.sources:
             source.made_from = made_from
         kept = tuple(source for source in self.sources if source.spec.name in stack.names)
-        near = storage.edges_per_item
-        return JoinedData(self.items, self.report.columns, kept, stack, self.report, near)
+        return JoinedData(replace(self, earlier=None), storage, kept, stack)
 
 
 # -- the join ------------------------------------------------------------------------------------
@@ -190,6 +256,7 @@ def plan_sources(
     kinds: Mapping[str, str] | None = None,
     defaults: bool = True,
     only: Sequence[str] = (),
+    earlier: JoinedData | None = None,
 ) -> Plan:
     r"""Join a table, graphs and matrices on item id; the items are those of the table.
 
@@ -215,6 +282,8 @@ def plan_sources(
     only : sequence of str
         Names of sources, if the others are to be left out. Those that are not used by default, such
         as sources beyond the limit, can be named, too.
+    earlier : JoinedData, optional
+        The result of the same items with other labels, whose sources are taken over.
 
     Raises
     ------
@@ -226,7 +295,7 @@ def plan_sources(
     n, numbers = len(items.ids), items.targets is not None
     if n < 2:
         raise TableFileError(f"{items.source}: expected at least two items, found one")
-    columns = infer_columns(items, kinds)
+    columns = infer_columns(items, kinds) if earlier is None else earlier.columns
     for spec in specs:
         if spec.uses_graph and spec.file not in items.relations:
             known = list(items.relations)
@@ -262,7 +331,8 @@ def plan_sources(
         all_specs = named_specs(all_specs, only)
     directed = is_directed(all_specs)
     reports, sources = [], []
-    shared: dict[Any, Any] = {}
+    shared = {} if earlier is None else earlier.plan.data.without_labels()
+    made = {} if earlier is None else earlier.made_for(all_specs, known_of(items))
     matched: dict[str | None, tuple[SourceReport, Relation | Memberships]] = {}
     for spec in all_specs:
         edges: Relation | Memberships | None = None
@@ -287,7 +357,8 @@ def plan_sources(
         of_numbers = numbers and spec.supervised
         report = replace(report, why=why[spec.name], of_numbers=of_numbers, view=spec.view)
         reports.append(report)
-        sources.append(spec.bind(SourceData(items, columns, edges, values, shared)))
+        data = SourceData(items, columns, edges, values, shared)
+        sources.append(made[spec] if spec in made else spec.bind(data))
     report_of_all = JoinReport(
         n,
         {} if numbers else dict(sorted(labels_of(items).items())),
@@ -298,7 +369,7 @@ def plan_sources(
         left_out,
     )
     data = SourceData(items, columns, shared=shared)
-    return Plan(items, tuple(sources), report_of_all, data, items.ids)
+    return Plan(items, tuple(sources), report_of_all, data, items.ids, earlier)
 
 
 def is_directed(specs: Iterable[SourceSpec]) -> bool:

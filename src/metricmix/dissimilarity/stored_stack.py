@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.edge_set import EdgeReport, EdgeSet
-from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.edge_stack import EdgeStack, checked_values
 from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.predictions import PredictedSource
@@ -236,6 +236,7 @@ class StoredEdges:
             values.shape == shape,
             f"expected values of shape {shape}, one per source and edge, found {values.shape}",
         )
+        values = checked_values(values, edges, validate=verify)
         check_stored_ids(self.items, edges.n)
         labels = self.labels if self.from_labels else None
         sound = labels is None or ({*self.from_labels} <= {*self.names} and len(labels) == edges.n)
@@ -251,7 +252,7 @@ class StoredEdges:
             report=self.report,
             from_labels=self.from_labels,
             labels=labels,
-            validate=verify,
+            validate=False,
         )
         return with_scales(stack, self.scaling, self.scales)
 
@@ -351,6 +352,7 @@ def check_stored_ids(ids: AnyArray | None, n: int) -> None:
 def check_report(report: EdgeReport) -> None:
     """Raise unless a report can be printed."""
     kinds: dict[str, Any] = {"by_origin": int, "recall": (int, float), "left_out": str}
+    kinds["unknown"] = int
     sound = all(
         isinstance(name, str) and isinstance(value, kind)
         for part, kind in kinds.items()

@@ -21,32 +21,53 @@ no change. With equal weights, an edge to an item that a source does not have ge
 by the sources that know it, as in Gower's coefficient. Estimates may violate triangle inequalities;
 the shortest-path projection repairs these. Sources that predict labels are not used for estimates,
 since they change with the labels.
+
+Over sparse edges, K are edges, and the bounds are those of the common neighbours of i and j alone,
+
+.. math:: \max_k\, |M_r(i, k) - M_r(k, j)| \;\le\; \hat M_r(i, j)
+          \;\le\; \min_k\, \bigl(M_r(i, k) + M_r(k, j)\bigr),
+
+which take :math:`\min(\deg i, \deg j) \log \deg` steps an edge, where bounds by all paths take a
+search. On edges between near items they matter more than among all pairs: what joins two items by
+one source may be far by another, so that estimates without bounds are worse than the mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_set import Arcs, EdgeSet
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.minplus import min_plus
+from metricmix.memory import check_room
 from metricmix.metric import smallest_entries
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import symmetrized
 
 if TYPE_CHECKING:
+    from metricmix.dissimilarity.edge_stack import EdgeStack
     from metricmix.dissimilarity.stack import DissimilarityStack
 
-__all__ = ["fill_new_rows", "filled", "known_both_ways", "with_unknown_filled"]
+__all__ = [
+    "fill_new_edges",
+    "fill_new_rows",
+    "filled",
+    "filled_on_edges",
+    "known_both_ways",
+    "with_unknown_filled",
+]
 
 SAMPLE = 1 << 14
 """Pairs by which two sources are compared."""
 ROWS_AT_ONCE = 1 << 22
-"""Values of whole rows that are filled together."""
+"""Values that are filled together: of whole rows, or those of all sources on some edges."""
 
 
 def known_both_ways(matrix: Any, name: str, *, directed: bool) -> AnyArray:
@@ -164,3 +185,168 @@ def mean_of_known(values: Sequence[AnyArray], factors: ArrayLike, otherwise: flo
         known = ~np.isnan(scaled)
         total, count = total + np.where(known, scaled, 0.0), count + known
     return np.where(count > 0, total / np.maximum(count, 1), otherwise)
+
+
+# -- sparse edges ----------------------------------------------------------------------------------
+
+
+def filled_on_edges(
+    values: AnyArray, edges: EdgeSet, supervised: Collection[int] = ()
+) -> tuple[AnyArray, tuple[int, ...]]:
+    """Return values on edges (R, E) without NaN, and how many of them each source did not know.
+
+    `supervised` are the numbers of sources that predict labels. Values that are all known are
+    returned as they are, others as a copy; in memory then, also if they were a memory map.
+
+    Raises
+    ------
+    InputError
+        If a source knows no edge.
+    TooLargeError
+        If the copy does not fit into memory.
+    """
+    counts = tuple(int(np.isnan(row).sum()) for row in values)
+    if not any(counts):
+        return values, counts
+    check_room(
+        float(values.nbytes),
+        what="values with estimates of the unknown ones",
+        instead="pass values without NaN, which are used without a copy",
+        argument="values",
+    )
+    found = np.array(values)
+    for r in np.flatnonzero(counts).tolist():
+        own = values[r]
+        places = np.flatnonzero(~np.isnan(own))
+        if not len(places):
+            raise InputError(
+                argument=f"values[{r}]", expected="a value that is known", found="NaN for all"
+            )
+        if len(places) > SAMPLE:
+            places = np.sort(np.random.default_rng(0).choice(places, SAMPLE, replace=False))
+        others = [q for q in range(len(values)) if q != r and q not in supervised]
+        factors = ratios(own[places], [values[q][places] for q in others])
+        largest, unknown = float(np.nanmax(own)), np.flatnonzero(np.isnan(own))
+        step = max(1, ROWS_AT_ONCE // len(values))
+        for start in range(0, len(unknown), step):
+            part = unknown[start : start + step]
+            mean = mean_of_known([values[q][part] for q in others], factors, largest)
+            lower, upper = np.empty((2, len(part)))
+            two_hop_bounds(part, edges.tails, edges.heads, edges.out, edges.into, own, lower, upper)
+            found[r, part] = np.clip(mean, np.minimum(lower, upper), upper)
+    return found, counts
+
+
+def fill_new_edges(cross: CrossEdges, stack: EdgeStack) -> CrossEdges:
+    """Return the edges of new items to those of a stack, with values for all of them."""
+    values = cross.values
+    if not np.isnan(values).any():
+        return cross
+    supervised = {stack.position_of(name) for name in stack.supervised}
+    others = [q for q in range(len(values)) if q not in supervised]
+    some, found = np.arange(stack.values.shape[1]), values.copy()
+    if len(some) > SAMPLE:
+        some = np.sort(np.random.default_rng(0).choice(some, SAMPLE, replace=False))
+    row = np.repeat(np.arange(len(cross)), np.diff(cross.indptr))
+    arcs = Arcs(cross.indptr, cross.ends.astype(np.int32), np.arange(len(cross.ends)))
+    edges = stack.edges
+    for r in np.flatnonzero(np.isnan(values).any(axis=1)).tolist():
+        own, given = stack.values[r], values[r]
+        part = np.flatnonzero(np.isnan(given))
+        factors = ratios(own[some], [stack.values[q][some] for q in others])
+        mean = mean_of_known([values[q][part] for q in others], factors, float(own.max()))
+        lower, upper = np.empty((2, len(part)))
+        new_bounds(
+            row[part],
+            cross.ends[part],
+            arcs,
+            given,
+            edges.out,
+            edges.into,
+            own,
+            edges.directed,
+            lower,
+            upper,
+        )
+        found[r, part] = np.clip(mean, np.minimum(lower, upper), upper)
+    return CrossEdges(
+        cross.indptr, cross.ends, found, cross.names, cross.shape[1], cross.column_items
+    )
+
+
+@kernel_step
+def least(
+    first: Arcs, u: int, a: AnyArray, second: Arcs, v: int, b: AnyArray, sign: float
+) -> float:
+    """Return the smallest a_k + sign b_k over the items k to which both u and v have an arc."""
+    best = np.inf
+    low, end = first.indptr[u], first.indptr[u + 1]
+    start, stop = second.indptr[v], second.indptr[v + 1]
+    few = end - low <= stop - start
+    if few:
+        x, last, y, behind = low, end, start, stop
+    else:
+        x, last, y, behind = start, stop, low, end
+    one = first.ends if few else second.ends
+    other = second.ends if few else first.ends
+    while x < last and y < behind:
+        k = one[x]
+        high = behind
+        while y < high:  # where k is among the others, of which there are more
+            middle = (y + high) // 2
+            if other[middle] < k:
+                y = middle + 1
+            else:
+                high = middle
+        if y < behind and other[y] == k:
+            p, q = (x, y) if few else (y, x)
+            length = a[first.edge[p]] + sign * b[second.edge[q]]
+            if length < best:  # not where one of them is NaN
+                best = length
+        x += 1
+    return best
+
+
+@kernel
+def two_hop_bounds(
+    some: Indices,
+    tails: AnyArray,
+    heads: AnyArray,
+    out: Arcs,
+    into: Arcs,
+    values: AnyArray,
+    lower: Floats,
+    upper: Floats,
+) -> None:
+    """Fill in what the known values of two edges over a common neighbour allow, for some edges."""
+    for x in range(some.shape[0]):
+        u, v = tails[some[x]], heads[some[x]]
+        upper[x] = least(out, u, values, into, v, values, 1.0)
+        low = min(
+            least(out, v, values, out, u, values, -1.0),
+            least(into, u, values, into, v, values, -1.0),
+        )
+        lower[x] = max(0.0, -low)
+
+
+@kernel
+def new_bounds(
+    row: Indices,
+    ends: AnyArray,
+    arcs: Arcs,
+    given: AnyArray,
+    out: Arcs,
+    into: Arcs,
+    own: AnyArray,
+    directed: bool,
+    lower: Floats,
+    upper: Floats,
+) -> None:
+    """Fill in the same for edges from new items, which have `arcs` with the values `given`."""
+    for x in range(row.shape[0]):
+        u, v = row[x], ends[x]
+        upper[x] = least(arcs, u, given, into, v, own, 1.0)
+        low = least(out, v, own, arcs, u, given, -1.0)
+        if not directed:
+            low = min(low, least(arcs, u, given, into, v, own, -1.0))
+        lower[x] = max(0.0, -low)

@@ -35,8 +35,9 @@ from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.kinds.matrix import MatrixSource
 from metricmix.dissimilarity.learned_sources import PredictionSource
 from metricmix.dissimilarity.relation_sources import GraphRows
-from metricmix.dissimilarity.sources import DenseSource
+from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack_values import evaluated
 from metricmix.dissimilarity.unknown_pairs import with_unknown_filled
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads, threads_for
@@ -185,11 +186,16 @@ def build_stack(
     *,
     directed: bool,
     items: Any,
+    held: Mapping[ItemSource, Source] | None = None,
+    on_edges: DissimilarityStack | None = None,
 ) -> DissimilarityStack:
     """Return the stack of sources with their values stored in that way.
 
     Sources whose values take those of all items are left out of rows and edges; the report of an
     :class:`~metricmix.EdgeStack` names them.
+
+    `held` are values of some of the sources that were computed before. `on_edges` is the stack for
+    other labels, if all sources that do not depend on labels are the same: so are its edges.
 
     Raises
     ------
@@ -197,12 +203,16 @@ def build_stack(
         If no source is left.
     """
     fill_matrices(sources, directed=directed)
+    held = held or {}
     if storage.kind == "matrices":
-        stack = full_matrices(sources, on_source, directed=directed, items=items)
+        stack = full_matrices(sources, on_source, directed=directed, items=items, held=held)
         return with_links(stack, sources)
     compute_together(sources)
     by_rows = storage.kind == "rows"
-    found = {one.spec.name: one.by_rows() if by_rows else one.by_pairs() for one in sources}
+    found = {
+        one.spec.name: held.get(one) or (one.by_rows() if by_rows else one.by_pairs())
+        for one in sources
+    }
     kept = {name: values for name, values in found.items() if values is not None}
     left_out = {name: NEEDS_ALL for name in found if name not in kept}
     if not kept:
@@ -214,6 +224,8 @@ def build_stack(
     stack = DissimilarityStack(kept, directed=directed, items=items, validate=False)
     if storage.edges_per_item is None:
         return with_links(stack, [source for source in sources if source.spec.name in kept])
+    if isinstance(on_edges, EdgeStack):
+        return on_same_edges(on_edges, stack)
     return sparse_edges(sources, stack, storage.edges_per_item, left_out, on_source)
 
 
@@ -266,26 +278,36 @@ def nearest_part(graph: ItemGraph) -> NearGraph | None:
 
 
 def full_matrices(
-    sources: Sequence[ItemSource], on_source: OnSource, *, directed: bool, items: Any
+    sources: Sequence[ItemSource],
+    on_source: OnSource,
+    *,
+    directed: bool,
+    items: Any,
+    held: Mapping[ItemSource, Source],
 ) -> DissimilarityStack:
-    """Return the values of all pairs as float32; those of supervised sources by their models."""
+    """Return the values of all pairs as float32; those of supervised sources by their models.
+
+    `held` are those of some sources that were computed before.
+    """
     n, R = sources[0].n, len(sources)
     given = [source for source in sources if not source.spec.supervised]
-    block = np.empty((len(given), n, n), np.float32)
-    held: dict[str, Any] = {source.spec.name: None for source in sources}
-    for k, source in enumerate(given):
-        matrix = source.matrix()
+    own = given if len(given) == R else [source for source in given if source not in held]
+    block = np.empty((len(own), n, n), np.float32)
+    parts: dict[str, Any] = {source.spec.name: held.get(source) for source in sources}
+    for k, source in enumerate(own):
+        before = parts[source.spec.name]
+        matrix: Any = source.matrix() if before is None else before.matrix
         block[k] = matrix if directed else symmetrized(matrix)
         part = DenseSource(block[k], directed=directed)
-        part.facts = getattr(matrix, "facts", None)
-        held[source.spec.name] = part
+        part.facts = getattr(matrix if before is None else before, "facts", None)
+        parts[source.spec.name] = part
         on_source(k + 1, R)
     if len(given) == R:
-        facts = [part.facts for part in held.values()]
-        return DissimilarityStack.from_block(block, list(held), directed, items=items, facts=facts)
+        facts = [part.facts for part in parts.values()]
+        return DissimilarityStack.from_block(block, list(parts), directed, items=items, facts=facts)
     for source in sources:
-        held[source.spec.name] = held[source.spec.name] or source.supervised
-    return DissimilarityStack(held, None, directed, items=items, validate=False)
+        parts[source.spec.name] = parts[source.spec.name] or source.supervised
+    return DissimilarityStack(parts, None, directed, items=items, validate=False)
 
 
 def with_links(stack: DissimilarityStack, sources: Iterable[ItemSource]) -> DissimilarityStack:
@@ -334,3 +356,24 @@ def sparse_edges(
     built = EdgeStack.of(stack, edges, report=report)
     on_source(total, total)
     return built
+
+
+def on_same_edges(before: EdgeStack, stack: DissimilarityStack) -> EdgeStack:
+    """Return the values of a stack on the edges of another one, which has them for other labels.
+
+    Those of sources that do not depend on labels are taken from there.
+    """
+    edges, named = before.edges, zip(stack.names, stack.sources, strict=True)
+    values = np.empty((stack.n_sources, len(edges)), before.values.dtype)
+    for row, (name, source) in zip(values, named, strict=True):
+        found = evaluated([source], edges) if source.supervised else before.select([name]).values
+        row[:] = found[0]
+    return EdgeStack(
+        edges,
+        values,
+        stack.names,
+        items=stack.items if stack.has_items else None,
+        facts=stack.facts,
+        origin=stack,
+        report=before.report,
+    )

@@ -303,7 +303,8 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
     """Return the edges of new items to items of the fit, with the values of the sources.
 
     They lead along the given links and to the nearest items by each table and matrix, as many as in
-    the fit; not to items at cosine distance 1, unless a new item would have no edge at all.
+    the fit; not to items at cosine distance 1, unless a new item would have no edge at all. What a
+    matrix does not know of a new item is NaN.
 
     Raises
     ------
@@ -328,12 +329,8 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
             chosen[across[:, 1] - n, across[:, 0]] = True
         if source.table is None and source.spec.kind != "matrix":
             continue
-        values = rows[source.spec.name] = source.cross(new, None)
-        if np.isnan(values).any():
-            raise InputError(
-                argument=f"source {source.spec.name!r}",
-                expected="all values of the new items: its edges lead to the nearest ones",
-            )
+        rows[source.spec.name] = source.cross(new, None)
+        values = np.where(np.isnan(rows[source.spec.name]), np.inf, rows[source.spec.name])
         near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
         unlike = np.inf
         if source.metric == "angular":
@@ -342,10 +339,12 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
             unlike = UNLIKE
         close = np.take_along_axis(values, near, axis=1) < unlike
         chosen[np.nonzero(close)[0], near[close]] = True
+    for values in rows.values():
+        alone = np.flatnonzero(~chosen.any(axis=1) & ~np.isnan(values).all(axis=1))
+        if len(alone):
+            chosen[alone, np.nanargmin(values[alone], axis=1)] = True
     alone = np.flatnonzero(~chosen.any(axis=1))
-    if len(alone) and rows:
-        chosen[alone, next(iter(rows.values()))[alone].argmin(axis=1)] = True
-    elif len(alone):
+    if len(alone):
         raise InputError(
             argument="--edges",
             expected="an edge to an item of the fit for every new item",
@@ -357,4 +356,4 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
         for source in inputs.sources
     ]
     names = [source.spec.name for source in inputs.sources]
-    return CrossEdges.of_sorted(x, j, np.stack(values_on_edges), names, (m, n))
+    return CrossEdges.of_sorted(x, j, np.stack(values_on_edges), names, (m, n), allow_unknown=True)

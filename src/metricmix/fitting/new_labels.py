@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_sources import (
     NewItemData,
     SourceData,
@@ -16,7 +17,7 @@ from metricmix.dissimilarity.item_sources import (
     little_data,
     lowered,
 )
-from metricmix.dissimilarity.unknown_pairs import fill_new_rows
+from metricmix.dissimilarity.unknown_pairs import fill_new_edges, fill_new_rows
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.fitting.new_items import FitInputs, NewEdgesReport, new_item_edges
 from metricmix.items.cells import quoted
@@ -54,8 +55,8 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
     metric = model.metric_
     stack = metric.whole.stack
     shares = known_shares(kept.sources, model.weights_, new)
-    if stack.edges is not None:
-        joined = metric.join(new_item_edges(kept, new))
+    if isinstance(stack, EdgeStack):
+        joined = metric.join(fill_new_edges(new_item_edges(kept, new), stack))
         yield from labelled_new_items(model, new.items.ids, joined, shares)
         return
     by_source = [

@@ -216,7 +216,7 @@ class FitOutcome:
             "classes": report.classes,
             "target": None if report.target is None else asdict(report.target),
             "labels_left_out": dict(report.labels_left_out),
-            "label_type": self.gathered.items.label_type,
+            "label_type": "" if report.target is not None else self.gathered.items.label_type,
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
             "storage": self.storage_record(),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from metricmix.dissimilarity.plan import Plan, plan_sources
+from metricmix.dissimilarity.plan import JoinedData, Plan, plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError, TableFileError
@@ -134,10 +134,11 @@ class FitRequest:
 # -- items and their labels ------------------------------------------------------------------------
 
 
-def plan_items(items: Items, options: FitRequest) -> Plan:
+def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = None) -> Plan:
     """Return the sources of items, and which labels or targets they are learned from.
 
-    Nothing is computed yet.
+    Nothing is computed yet. What does not depend on labels is taken from `earlier`, which was built
+    of the same items and options with other labels.
 
     Raises
     ------
@@ -169,6 +170,7 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
         kinds=kinds,
         defaults=options.defaults,
         only=options.only,
+        earlier=earlier,
     )
     return replace(found, report=replace(found.report, target=target))
 

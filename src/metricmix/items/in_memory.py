@@ -31,7 +31,7 @@ from metricmix.validation import as_float_array, check_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_items", "labels_of_type", "new_items_like"]
+__all__ = ["as_items", "labels_of_type", "new_items_like", "relabelled_items"]
 
 COUNTS = "attributes"
 """What a sparse table of counts is called among the columns."""
@@ -222,6 +222,57 @@ def counts_like(fitted: Any, data: Any) -> Any:
             argument="new", expected="counts, as in the fit", found=f"{table.data.min():g}"
         )
     return table
+
+
+def relabelled_items(items: Items, labels: Any) -> Items:
+    """Return items with other labels or targets of some of them, as if they had been read so.
+
+    Parameters
+    ----------
+    items : Items
+        Of a fit: labels that count as unlabelled there are given again.
+    labels : mapping or Series
+        Labels, or numbers, by id; None, and whatever is missing, takes a label away.
+
+    >>> items = Items(("a", "b", "c"), {}, ("1", "", "2"), label_type="int")
+    >>> relabelled_items(items, {"b": 2, "a": None}).labels
+    ('', '2', '2')
+    """
+    if not hasattr(labels, "keys") or not hasattr(labels, "items"):
+        raise InputError(
+            argument="labels",
+            expected="a dictionary of ids and labels, or a Series by id",
+            found=type(labels).__name__,
+        )
+    place = {item: k for k, item in enumerate(items.ids)}
+    ids, given = texts_of(list(labels.keys())), [one for _, one in labels.items()]
+    for item in ids:
+        if item not in place:
+            raise InputError(argument="labels", expected=did_you_mean(list(items.ids), item))
+    if len(set(ids)) < len(ids):
+        twice = next(item for k, item in enumerate(ids) if item in ids[:k])
+        raise InputError(argument="labels", expected="every id once", found=f"{twice!r} twice")
+    chosen = [place[item] for item in ids]
+    if items.labels is None:
+        assert items.targets is not None
+        targets = items.targets.copy()
+        targets[chosen] = target_numbers([np.nan if is_missing(x) else x for x in given], len(ids))
+        return replace(items, targets=targets)
+    texts = list(items.labels)
+    for label, item in items.labels_left_out:
+        texts[place[item]] = label
+    known = [k for k, text in enumerate(texts) if text]
+    listed: list[Any] = [None] * len(texts)
+    typed = labels_of_type([texts[k] for k in known], items.label_type).tolist()
+    for k, label in [*zip(known, typed, strict=True), *zip(chosen, given, strict=True)]:
+        listed[k] = label
+    return replace(
+        items,
+        labels=label_texts(listed),
+        label_type=label_type_of(listed),
+        labels_left_out=(),
+        targets=None,
+    )
 
 
 # -- ids and labels ------------------------------------------------------------------------------
