@@ -533,7 +533,7 @@ def test_numpy_reads_the_arrays(tmp_path: Path) -> None:
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
         manifest = json.loads(archive.read("manifest.json"))
     assert manifest["format"] == "metricmix-model"
-    assert manifest["format_version"] == 4
+    assert manifest["format_version"] == 5
     assert manifest["metricmix"] == mm.__version__
 
 

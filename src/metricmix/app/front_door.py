@@ -18,7 +18,9 @@ from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items
 from metricmix.items.items import Items
+from metricmix.items.tables import texts_of
 from metricmix.storage.models import load as load_model
+from metricmix.validation import check_number
 
 __all__ = ["fit", "load"]
 
@@ -33,6 +35,7 @@ def fit(
     matrices: Any = None,
     directed: bool | str | Sequence[str] = (),
     sources: str | SourceSpec | Sequence[str | SourceSpec] = (),
+    class_weight: str | Mapping[Any, float] | None = None,
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -56,6 +59,9 @@ def fit(
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
+    class_weight : "balanced", or mapping of labels to numbers > 0, optional
+        How much a label of each class counts, 1 for those that are not named: in learning, and in
+        the odds of predictions. See Notes of :class:`~metricmix.MetricMixtureClassifier`.
     evaluate : bool
         Whether to compare the metric with simpler methods on held-out labels. The confidence of
         given labels comes from the same refits either way, unless `n_splits` is stated.
@@ -96,7 +102,8 @@ def fit(
     >>> result.predict(new, edges={"roads": [("Il", "Ek")]}).label.tolist()
     ['hill']
     """
-    known = {field.name for field in fields(FitRequest)} - {"sources", "defaults", "target", "seed"}
+    named = {"sources", "defaults", "target", "seed", "class_weight"}
+    known = {field.name for field in fields(FitRequest)} - named
     for name in options:
         if name not in known:
             raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
@@ -125,6 +132,7 @@ def fit(
         defaults=not sources,
         seed=seed,
         target=None if items.targets is None else "number",
+        class_weight=class_weight_texts(class_weight),
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
     with errors_of_arguments():
@@ -133,6 +141,28 @@ def fit(
     if dropped:
         warn_caller("; ".join(dropped), UserWarning)
     return FitResult.of_outcome(outcome)
+
+
+def class_weight_texts(given: Any) -> tuple[str, ...]:
+    """Return class weights as the command line takes them, labels being texts there.
+
+    >>> class_weight_texts({1: 5, 2: 0.5})
+    ('1=5.0', '2=0.5')
+    """
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    if not isinstance(given, Mapping):
+        raise InputError(
+            argument="class_weight",
+            expected="'balanced' or a mapping of labels to numbers",
+            found=f"{given!r}",
+        )
+    checked = {
+        label: check_number(weight, name=f"class_weight[{label!r}]", low=0.0, open_low=True)
+        for label, weight in given.items()
+    }
+    texts = texts_of(list(checked))
+    return tuple(f"{text}={one!r}" for text, one in zip(texts, checked.values(), strict=True))
 
 
 def directed_names(items: Items, directed: bool | str | Sequence[str]) -> set[str]:

@@ -28,7 +28,7 @@ from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.labels import is_unlabelled
 from metricmix.state import checked_state, require, stored
-from metricmix.typing import AnyArray, Indices, Keys
+from metricmix.typing import AnyArray, Floats, Indices, Keys
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
@@ -38,6 +38,7 @@ __all__ = [
     "RowPlaces",
     "deal",
     "hashed",
+    "is_class_weight",
     "item_keys",
     "keys_of",
     "known_mask",
@@ -59,6 +60,9 @@ class Known:
         C; 0 for numeric targets. It stays the same where labels are held out.
     keys : (n,) array of uint64, optional
         What folds are dealt by: see :func:`keys_of`. Default: the numbers of the items.
+    class_weight : tuple of C floats, or "balanced", optional
+        How much the labels of each class count; "balanced": inversely to how many there are, in
+        each fold anew. Only the ratios matter.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class Known:
     values: AnyArray
     n_classes: int = 0
     keys: Keys | None = None
+    class_weight: tuple[float, ...] | str | None = None
 
     @property
     def n(self) -> int:
@@ -109,6 +114,38 @@ class Known:
         return np.bincount(self.y, minlength=self.n_classes)
 
     @cached_property
+    def class_weights(self) -> Floats | None:
+        r"""How much a label of each class counts, (C,), 1 on average over the labels.
+
+        None where all count the same. "balanced" stands for :math:`L / (C |c|)`, and for 1 where a
+        class has no label.
+
+        >>> Known(np.array([0, 0, 0, 1]), 2, class_weight="balanced").class_weights.round(3)
+        array([0.667, 2.   ])
+        """
+        if self.class_weight is None or not self.mask.any():
+            return None
+        sizes = self.sizes
+        if isinstance(self.class_weight, str):
+            present = int((sizes > 0).sum())
+            weights = np.where(sizes > 0, sizes.sum() / (present * np.maximum(sizes, 1)), 1.0)
+        else:
+            weights = np.array(self.class_weight)
+            weights = weights * (sizes.sum() / (weights @ sizes))
+        return None if (weights == weights[0]).all() else np.asarray(weights)
+
+    def label_weights(self, own: Floats | None = None) -> Floats | None:
+        """Return how much each item counts, (n,): `own` times the weight of its class.
+
+        None where all count the same.
+        """
+        if self.class_weights is None:
+            return own
+        weights = np.ones(self.n)
+        weights[self.items] = self.class_weights[self.y]
+        return weights if own is None else weights * own
+
+    @cached_property
     def item_keys(self) -> Keys:
         """The keys of the L items; their numbers, where there are no keys."""
         keys = np.arange(self.n, dtype=np.uint64) if self.keys is None else self.keys
@@ -127,7 +164,12 @@ class Known:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Known:
         """Return what a file knows of the items, if it is class numbers or targets."""
-        table = {"values": AnyArray, "n_classes": int, "keys": Keys | None}
+        table = {
+            "values": AnyArray,
+            "n_classes": int,
+            "keys": Keys | None,
+            "class_weight": tuple[float, ...] | str | None,
+        }
         known = cls(**checked_state(state, table, "what is known of items"))
         y, keys = known.values, known.keys
         sound = y.ndim == 1 and len(y) > 0 and known.n_classes >= 0
@@ -136,6 +178,7 @@ class Known:
             sound = sound and y.dtype == np.float64 and not bool(np.isinf(y).any())
         else:
             sound = sound and y.dtype == np.int64 and y.min() >= -1 and y.max() < known.n_classes
+        sound = sound and is_class_weight(known.class_weight, known.n_classes)
         require(sound, "expected class numbers or targets of the items")
         return known
 
@@ -177,6 +220,7 @@ class Known:
         """Return whether another one says the same of the same items."""
         return other is not None and (
             self.n_classes == other.n_classes
+            and self.class_weight == other.class_weight
             and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
         )
 
@@ -203,6 +247,17 @@ class Known:
             is_numeric=self.is_numeric,
             keep_shares=keep_shares,
         )
+
+
+def is_class_weight(given: tuple[float, ...] | str | None, n_classes: int) -> bool:
+    """Return whether weights of classes are None, "balanced", or a number > 0 for each class.
+
+    >>> is_class_weight((1.0, 5.0), 2), is_class_weight((1.0, 0.0), 2)
+    (True, False)
+    """
+    if given is None or isinstance(given, str):
+        return given in (None, "balanced")
+    return len(given) == n_classes and all(0.0 < weight < np.inf for weight in given)
 
 
 def known_mask(known: Known | ArrayLike, n: int) -> NDArray[np.bool_]:

@@ -150,6 +150,7 @@ class Training:
             y = place[y]
         folds = np.empty(known.n, dtype=np.int64)
         folds[known.items] = known.folds(n_folds, keep_shares=True)
+        weights = known.label_weights(weights)
         own = None if weights is None else weights[items]
         return cls(items, y, classes, known.n_classes, own, folds[items])
 

@@ -125,8 +125,9 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     {parameters}
     rhos, betas, rules : sequences
         What to choose from. Rules are names or rule objects, such as ``KNearest(10)``.
-    new_items
-        As in :class:`MetricMixtureClassifier`.
+    new_items, class_weight
+        As in :class:`MetricMixtureClassifier`. Settings are chosen by the plain accuracy, whatever
+        the weights.
     cv : int or splitter
         A number means :class:`LabelledKFold` with that many folds (at most as many as there are
         labelled items), repeated twice.
@@ -168,6 +169,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     betas: Sequence[float] = (1.0,)
     rules: Sequence[str | Rule] = ("class-mean", "nearest", KNearest(5), KNearest(10))
     new_items: str = "attached"
+    class_weight: Any = None
     cv: Any = 5
 
     best_estimator_: MetricMixtureClassifier = field(init=False)
@@ -185,7 +187,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         with discard_previous_fit(self):
             opened = self._open(X, y, options)
             task, values = Classes.encode(y, type(self).__name__)
-            known, settings = known_items(opened, task, values), self._settings()
+            known = known_items(opened, task, values, self.class_weight)
+            settings = self._settings()
             shared, folds = (opened, task, options, settings), self._folds(X, values, known, opened)
             scores = list(map_tasks(scores_of_fold, shared, folds))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
@@ -342,7 +345,8 @@ def scores_of_fold(
         answers.append(metric.answers(as_rule(setting["rule"]), first, near))
     p, right = np.array(answers), held_out.y
     chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
-    loss = -np.log(np.maximum(chance, 1e-15)).mean(axis=1)
+    own = None if known.class_weights is None else known.class_weights[right]
+    loss = np.average(-np.log(np.maximum(chance, 1e-15)), axis=1, weights=own)
     return (p.argmax(axis=2) == right).mean(axis=1), loss
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -218,7 +218,8 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         task = checked_task(fitted["classes"], values, len(whole), is_numeric=is_numeric)
         if values is not None:
             check_supervised(whole, values)
-            known = known_items(opened, task, values[opened.samples])
+            weight = getattr(self, "class_weight", None)
+            known = known_items(opened, task, values[opened.samples], weight)
         chosen = given = self.learning_options()
         if selection is not None:
             check_selection(selection, whole.names, task)
@@ -319,13 +320,13 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         return weights_table(self.learned_, n_bootstrap, level, random_state)
 
 
-def known_items(opened: Input, task: Task, values: AnyArray) -> Known:
+def known_items(opened: Input, task: Task, values: AnyArray, class_weight: Any = None) -> Known:
     """Return what is known of all items of the stack, `values` being that of X."""
     everyone = np.full(opened.stack.n_items, task.known_of(values).unknown, dtype=values.dtype)
     everyone[opened.samples] = values
-    known = task.known_of(everyone)
+    known = replace(task.known_of(everyone), class_weight=task.check_class_weight(class_weight))
     table = opened.X if isinstance(opened, FeatureInput) else None
-    return task.known_of(everyone, item_keys(opened.stack, known, table))
+    return replace(known, keys=item_keys(opened.stack, known, table))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -83,7 +83,7 @@ class MixturePredictor(MixtureEstimator):
             options = self.learning_options()
             opened = self._open(X, y, options)
             task, values = self._task.encode(y, type(self).__name__)
-            known = known_items(opened, task, values)
+            known = known_items(opened, task, values, getattr(self, "class_weight", None))
             with small_products(len(known.items)):
                 self.adopt(opened, fit(opened.stack, task, known, options))
         return self
@@ -191,7 +191,8 @@ class MixturePredictor(MixtureEstimator):
                 remedy="use 'attached'",
             )
         values = np.append(learned.labels.values, learned.labels.unknown)
-        known = learned.task.known_of(values.astype(learned.labels.values.dtype))
+        values = values.astype(learned.labels.values.dtype)
+        known = replace(learned.labels, values=values, keys=None)
         table = self._check_table(X, self._input.specs, reset=False)
         for stack in self._input.augmented(table):
             mixture = learned.mixture

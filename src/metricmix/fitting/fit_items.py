@@ -169,7 +169,7 @@ def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredicto
         stated["sources"], X = gathered.stack, gathered.stack.items
     if gathered.items.targets is not None:
         return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets)
-    labels = np.array(gathered.items.labels)
+    labels, stated["class_weight"] = np.array(gathered.items.labels), settings.class_weights
     if settings.tune:
         return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
     return MetricMixtureClassifier(**stated).fit(X, labels)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+import numpy as np
+
 from metricmix.dissimilarity.plan import Plan, plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
@@ -76,6 +78,9 @@ class FitRequest:
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
+    class_weight : tuple of str
+        How much a label of each class counts: "balanced", or LABEL=NUMBER for each; see
+        :class:`~metricmix.MetricMixtureClassifier`.
     only : tuple of str
         Names of sources, if the others are to be left out; also of those beyond the limit.
     edges_per_item : int, optional
@@ -110,6 +115,7 @@ class FitRequest:
     dense: bool = False
     geodesic: int | str | None = None
     single_labels: str = "auto"
+    class_weight: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,6 +131,26 @@ class FitRequest:
                 "without them",
                 remedy="pass one of the two",
             )
+
+    @property
+    def class_weights(self) -> dict[str, float] | str | None:
+        """The parameter `class_weight` of an estimator; InputError if a text cannot be read."""
+        if not self.class_weight or self.class_weight == ("balanced",):
+            return self.class_weight[0] if self.class_weight else None
+        found = {}
+        for text in self.class_weight:
+            label, _, number = text.rpartition("=")
+            try:
+                found[label] = float(number)
+            except ValueError:
+                label = ""
+            if not label:
+                raise InputError(
+                    argument="--class-weight",
+                    expected="balanced, or LABEL=NUMBER such as hill=2.5",
+                    found=f"{text!r}",
+                )
+        return found
 
     def storage(self, plan: Plan) -> ValueStorage:
         """Return how the values of the sources are to be stored."""
@@ -155,6 +181,10 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
     name_column(items, options.name)
     if target is None:
         items = with_classes(items, options)
+    elif options.class_weight:
+        raise InputError(
+            argument="--class-weight", expected="labels of classes, found a numeric target"
+        )
     elif options.tune:
         raise InputError(
             "chooses among rules for classes",
@@ -210,6 +240,11 @@ def with_classes(items: Items, options: FitRequest) -> Items:
                 f"{where}: expected two classes with at least two labelled items, found one item "
                 f"labelled {single}; label a few more, or pass --single-labels keep"
             )
+    try:
+        classes = np.array(sorted(set(items.labels or ()) - {""}))
+        Classes(classes).check_class_weight(options.class_weights)
+    except InputError as error:
+        raise error.replace(argument="--class-weight") from None
     return items
 
 

@@ -361,6 +361,8 @@ class Comparing:
                 f"{classes} a single labelled item, which no method can get right, so that "
                 f"{100 * (1 - alone / L):.1f} % is the most that is possible"
             )
+        if self.known.class_weights is not None:
+            parts.append("class weights count for metrics, not for models that learn none")
         if not_learned:
             parts.append(
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "

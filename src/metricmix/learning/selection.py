@@ -4,7 +4,7 @@ Items of known value are held out in turn, and stay in the metric; supervised so
 anew from what is left. Every candidate, a way to weigh the sources and a rule, gives answers for
 the held-out items, and candidates are compared by their losses, item by item. Class probabilities
 get a temperature first, one number per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule
-that is right but too sure of itself is not taken for a bad one.
+that is right but too sure of itself is not taken for a bad one. Class weights multiply the losses.
 
 The first candidate, non-negative weights with a ridge that fades as labels grow and the default
 rule, is kept unless another one is better by more than three standard errors of the paired
@@ -79,7 +79,9 @@ def select(stack: DissimilarityStack, task: Task, known: Known, options: Options
     trials = Trials(stack, task, known, options)
     compared = trials.affordable(candidates)
     answers = trials.run(compared)
-    losses = np.array([task.losses(of_one, known.y) for of_one in answers])
+    weights = known.label_weights()
+    own = None if weights is None else weights[known.items]
+    losses = np.array([task.losses(of_one, known.y, own) for of_one in answers])
     errors = np.array([task.errors(task.predictions(of_one), known.y) for of_one in answers])
     if task.is_numeric:
         errors = losses

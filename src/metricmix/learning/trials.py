@@ -203,4 +203,6 @@ class Trials:
             test = places[folds == fold]
             answers[test] = metric.answers(equal.rule, test, self.known.without(test))
         p, right = answers[judged], self.known.y[judged]
-        return self.task.losses(p, right), float((p.argmax(axis=1) == right).mean())
+        weights = self.known.label_weights()
+        own = None if weights is None else weights[judged]
+        return self.task.losses(p, right, own), float((p.argmax(axis=1) == right).mean())

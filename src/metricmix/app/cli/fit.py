@@ -193,6 +193,14 @@ def nearest_items(
     "take precedence.",
 )
 @click.option(
+    "--class-weight",
+    multiple=True,
+    metavar="balanced|LABEL=NUMBER",
+    help="How much labels of a class count, in learning and in the odds of predictions: balanced, "
+    "inversely to how many there are; or a number for a label, 1 for the others; may be given "
+    "several times.",
+)
+@click.option(
     "--rule",
     type=click.Choice(list(dict.fromkeys(rule.name for rule in RULES))),
     help="The rule that predicts labels from distances.  [default: chosen on held-out labels]",
