@@ -285,6 +285,7 @@ IN_PYTHON = {
     r"--edges-per-item( (?=\d))?": "edges_per_item=",
     r"--dense\b": "dense=True",
     r"--class-weight\b": "class_weight",
+    r"--(groups|order)\b": r"\1",
     r"--(geodesic|only|edges|tune)\b": r"\1=",
 }
 """Options of the command line in messages, and what they are in Python."""

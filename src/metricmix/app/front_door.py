@@ -16,7 +16,7 @@ from metricmix.exceptions import InputError, errors_of_arguments, in_python, war
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items
+from metricmix.items.in_memory import as_items, groups_of, order_of
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
 from metricmix.storage.models import load as load_model
@@ -36,6 +36,8 @@ def fit(
     directed: bool | str | Sequence[str] = (),
     sources: str | SourceSpec | Sequence[str | SourceSpec] = (),
     class_weight: str | Mapping[Any, float] | None = None,
+    groups: Any = None,
+    order: Any = None,
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -62,6 +64,14 @@ def fit(
     class_weight : "balanced", or mapping of labels to numbers > 0, optional
         How much a label of each class counts, 1 for those that are not named: in learning, and in
         the odds of predictions. See Notes of :class:`~metricmix.MetricMixtureClassifier`.
+    groups : column or array, optional
+        The group of each item, such as the patient, site or author. Wherever labels are held out,
+        to choose, to cross-fit sources, to judge a label or for the scoreboard, all of a group are.
+        An item whose group is missing is one by itself.
+    order : column or array, optional
+        Numbers or dates. The scoreboard then predicts later items from the labels before them
+        (:func:`metricmix.learning.comparison.compare`); choices are cross-validated as without it.
+        Neither column is used as a source.
     evaluate : bool
         Whether to compare the metric with simpler methods on held-out labels. The confidence of
         given labels comes from the same refits either way, unless `n_splits` is stated.
@@ -102,7 +112,7 @@ def fit(
     >>> result.predict(new, edges={"roads": [("Il", "Ek")]}).label.tolist()
     ['hill']
     """
-    named = {"sources", "defaults", "target", "seed", "class_weight"}
+    named = {"sources", "defaults", "target", "seed", "class_weight", "groups", "order"}
     known = {field.name for field in fields(FitRequest)} - named
     for name in options:
         if name not in known:
@@ -125,6 +135,10 @@ def fit(
             for name, one in items.relations.items()
         },
     )
+    if groups is not None and not isinstance(groups, str):
+        items, groups = replace(items, groups=groups_of(groups, len(items))), None
+    if order is not None and not isinstance(order, str):
+        items, order = replace(items, order=order_of(order, len(items))), None
     given = stated_specs(items, ways)
     given += [parse_source(one) if isinstance(one, str) else one for one in sources]
     settings = FitRequest(
@@ -133,6 +147,8 @@ def fit(
         seed=seed,
         target=None if items.targets is None else "number",
         class_weight=class_weight_texts(class_weight),
+        groups=groups,
+        order=order,
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
     with errors_of_arguments():

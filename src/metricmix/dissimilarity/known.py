@@ -9,6 +9,16 @@ together:
 3. Folds are assigned in turn, :math:`0, 1, \dots, F - 1, 0, \dots`, so that every class is spread
    evenly. Numeric targets are ordered by size, equal ones by their hashes.
 
+*Groups* of items, such as the visits of a patient, stay together. The largest are dealt first,
+equal ones by the smallest hash of their items, each to the fold f in which its classes are the
+rarest,
+
+.. math:: \arg\min_f \sum_c \frac{n_{fc}\, g_c}{n_c^2}
+
+with :math:`g_c` labels of class c in the group, :math:`n_{fc}` in the fold already, :math:`n_c` in
+all; of equal folds, to the one with the fewest items. Tenths of the numeric targets by size are the
+classes there.
+
 Models that depend on the order of their rows (forests, solvers that stop early) are fitted to the
 items in the order of :attr:`Known.canonical`, with classes numbered as :attr:`Known.class_order`
 says, for the same reason.
@@ -37,6 +47,7 @@ __all__ = [
     "Known",
     "RowPlaces",
     "deal",
+    "has_others",
     "hashed",
     "is_class_weight",
     "item_keys",
@@ -60,6 +71,9 @@ class Known:
         C; 0 for numeric targets. It stays the same where labels are held out.
     keys : (n,) array of uint64, optional
         What folds are dealt by: see :func:`keys_of`. Default: the numbers of the items.
+    groups : (n,) array, optional
+        The number of the group of each item: what is held out, is held out with all items of its
+        group. Default: each item by itself.
     class_weight : tuple of C floats, or "balanced", optional
         How much the labels of each class count; "balanced": inversely to how many there are, in
         each fold anew. Only the ratios matter.
@@ -76,6 +90,7 @@ class Known:
     values: AnyArray
     n_classes: int = 0
     keys: Keys | None = None
+    groups: Indices | None = None
     class_weight: tuple[float, ...] | str | None = None
 
     @property
@@ -152,6 +167,27 @@ class Known:
         return np.asarray(keys[self.items])
 
     @cached_property
+    def item_groups(self) -> Indices | None:
+        """The groups of the L items; None where each is one by itself."""
+        if self.groups is None:
+            return None
+        own = np.asarray(self.groups[self.items])
+        return own if len(np.unique(own)) < len(own) else None
+
+    @property
+    def tests(self) -> list[Indices]:
+        """What is held out at least: the L items one by one, or group by group; their positions."""
+        groups = self.item_groups
+        if groups is None:
+            return list(np.arange(len(self.items))[:, None])
+        return [np.flatnonzero(groups == group) for group in np.unique(groups)]
+
+    @property
+    def has_others(self) -> AnyArray:
+        """Which of the L items have a label of their class outside of their group, (L,)."""
+        return has_others(self.y, self.item_groups)
+
+    @cached_property
     def canonical(self) -> Indices:
         """The L items in an order that does not depend on theirs: by their hashed keys."""
         return np.asarray(self.items[np.argsort(hashed(self.item_keys), kind="stable")])
@@ -168,12 +204,14 @@ class Known:
             "values": AnyArray,
             "n_classes": int,
             "keys": Keys | None,
+            "groups": Indices | None,
             "class_weight": tuple[float, ...] | str | None,
         }
         known = cls(**checked_state(state, table, "what is known of items"))
         y, keys = known.values, known.keys
         sound = y.ndim == 1 and len(y) > 0 and known.n_classes >= 0
         sound = sound and (keys is None or keys.shape == y.shape)
+        sound = sound and (known.groups is None or known.groups.shape == y.shape)
         if known.is_numeric:
             sound = sound and y.dtype == np.float64 and not bool(np.isinf(y).any())
         else:
@@ -187,6 +225,12 @@ class Known:
     def with_values(self, values: AnyArray) -> Known:
         """Return other values of the same items."""
         return replace(self, values=values)
+
+    def mates(self, item: int) -> Indices:
+        """Return the items of the group of an item, itself included."""
+        if self.groups is None:
+            return np.array([item])
+        return np.flatnonzero(self.groups == self.groups[item])
 
     def without(self, items: Any) -> Known:
         """Return the same with the values of some items held out."""
@@ -203,7 +247,8 @@ class Known:
     def take(self, items: Indices) -> Known:
         """Return what is known of some of the items, as the only ones there are."""
         keys = None if self.keys is None else self.keys[items]
-        return replace(self, values=self.values[items], keys=keys)
+        groups = None if self.groups is None else self.groups[items]
+        return replace(self, values=self.values[items], keys=keys, groups=groups)
 
     def some(self, n: int) -> Known:
         """Return the same with n of the values, the classes in turn; those with small hashes."""
@@ -218,7 +263,12 @@ class Known:
 
     def same_as(self, other: Known | None) -> bool:
         """Return whether another one says the same of the same items."""
-        return other is not None and (
+        if other is None or (self.groups is None) != (other.groups is None):
+            return False
+        if self.groups is not None and other.groups is not None:
+            if not np.array_equal(self.groups, other.groups):
+                return False
+        return (
             self.n_classes == other.n_classes
             and self.class_weight == other.class_weight
             and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
@@ -230,7 +280,8 @@ class Known:
         Parameters
         ----------
         n_folds : int
-            At most as many as there are items; of targets at most half as many, two at least.
+            At most as many as there are items, or groups of these; of targets at most half as many,
+            two at least.
         seed : int
             Other folds for other seeds.
         keep_shares : bool
@@ -246,6 +297,7 @@ class Known:
             seed,
             is_numeric=self.is_numeric,
             keep_shares=keep_shares,
+            groups=self.item_groups,
         )
 
 
@@ -282,6 +334,7 @@ def deal(
     *,
     is_numeric: bool = False,
     keep_shares: bool = False,
+    groups: Indices | None = None,
 ) -> Indices:
     """Return the fold of each of L items, from their values and keys; see :meth:`Known.folds`.
 
@@ -289,6 +342,9 @@ def deal(
     [1, 0, 1, 0]
     >>> deal(np.array([1, 1, 0, 0]), 2, np.arange(4, dtype=np.uint64)).tolist()  # renamed
     [1, 0, 1, 0]
+    >>> groups = np.array([5, 5, 7, 7])
+    >>> deal(np.array([0, 0, 1, 1]), 3, np.arange(4, dtype=np.uint64), groups=groups).tolist()
+    [1, 1, 0, 0]
     """
     L, mixed = len(y), hashed(keys, seed)
     by_hash = np.argsort(mixed, kind="stable")
@@ -304,7 +360,43 @@ def deal(
         k = min(n_folds, most)
     folds = np.empty(L, dtype=np.int64)
     folds[order] = np.arange(L) % k
+    if groups is None:
+        return folds
+    tenths = 10  # parts of equal size, in place of classes
+    if is_numeric:
+        y = np.empty(L, dtype=np.int64)
+        y[order] = np.arange(L) * tenths // max(1, L)
+    _, of_group = np.unique(groups, return_inverse=True)
+    return np.asarray(deal_groups(y, k, mixed, of_group)[of_group])
+
+
+def deal_groups(y: Indices, n_folds: int, mixed: Keys, groups: Indices) -> Indices:
+    """Return the fold of each group 0 .. G - 1, from classes, hashes and groups of the L items."""
+    G = int(groups.max(initial=-1)) + 1
+    counts = np.zeros((G, int(y.max(initial=0)) + 1))
+    np.add.at(counts, (groups, y), 1.0)
+    first = np.full(G, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(first, groups, mixed)
+    share = 1.0 / np.square(np.maximum(counts.sum(axis=0), 1.0))
+    within = np.zeros((min(n_folds, max(1, G)), counts.shape[1]))
+    folds = np.empty(G, dtype=np.int64)
+    for group in np.lexsort((first, -counts.sum(axis=1))):
+        rarest = (within @ (share * counts[group])).round(12)
+        folds[group] = np.lexsort((within.sum(axis=1), rarest))[0]
+        within[folds[group]] += counts[group]
     return folds
+
+
+def has_others(y: Indices, groups: Indices | None = None) -> AnyArray:
+    """Return which of L items have a label of their class outside of their group.
+
+    >>> has_others(np.array([0, 0, 1, 1, 2]), np.array([3, 4, 5, 5, 6]))
+    array([ True,  True, False, False, False])
+    """
+    if groups is None:
+        return np.asarray(np.bincount(y)[y] > 1)
+    pairs = np.unique(np.stack([y, groups]), axis=1)
+    return np.asarray(np.bincount(pairs[0])[y] > 1)
 
 
 def canonical_classes(y: AnyArray, mixed: Keys) -> Indices:

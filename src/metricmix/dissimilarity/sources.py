@@ -268,7 +268,8 @@ class Subset(Source):
         """Return the source for other labels of these items; all others are unlabelled."""
         values = np.full(self.source.n, known.unknown, known.values.dtype)
         values[self.items] = known.values
-        everyone = replace(known, values=values, keys=self._of_all(known.keys))
+        keys, groups = self._of_all(known.keys), self._of_all(known.groups)
+        everyone = replace(known, values=values, keys=keys, groups=groups)
         source = self.source.relabel(
             everyone, weights=self._of_all(weights), keep_choice=keep_choice
         )

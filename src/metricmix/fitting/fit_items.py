@@ -70,7 +70,10 @@ def fit_plan(
         if settings.n_splits != 0 and len(known.items) >= task.fewest:
             with progress.step("accuracy") as report:
                 comparison = model.compare(
-                    n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                    order=gathered.items.order,
+                    n_splits=settings.n_splits,
+                    random_state=settings.seed,
+                    on_fold=report,
                 )
         if storage.kind == "matrices":
             with progress.step("metric"):
@@ -113,9 +116,10 @@ def fit_plan(
 def held_out_answers(learned: Learned, comparison: Comparison | None, seed: int = 0) -> Floats:
     """Return what the rule says of all items; of labelled ones, by refits without their labels.
 
-    Those of the comparison, where there is one; else of the folds that it has by default.
+    Those of the comparison, where it has held all of them out; else of the folds that it has by
+    default.
     """
-    if comparison is None:
+    if comparison is None or len(comparison.items) < len(learned.labels.items):
         return held_out_of(learned, fold_seeds(seed)[0]).among_all(learned)
     assert learned.known is not None
     answers = learned.answers.copy()
@@ -167,12 +171,13 @@ def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredicto
     X: Any = gathered.stack
     if gathered.stack.supervised:  # every fold computes these from its own labels
         stated["sources"], X = gathered.stack, gathered.stack.items
+    groups = gathered.items.groups
     if gathered.items.targets is not None:
-        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets)
+        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets, groups=groups)
     labels, stated["class_weight"] = np.array(gathered.items.labels), settings.class_weights
     if settings.tune:
-        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
-    return MetricMixtureClassifier(**stated).fit(X, labels)
+        return MetricMixtureClassifierCV(**stated).fit(X, labels, groups=groups).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels, groups=groups)
 
 
 def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:

@@ -18,8 +18,10 @@ from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import did_you_mean, shorten
+from metricmix.items.columns import order_values
 from metricmix.items.items import Items, check_class_labels
 from metricmix.items.target import target_column, target_values
+from metricmix.labels import check_groups, group_numbers
 from metricmix.learning.task import Classes
 from metricmix.validation import check_choice
 
@@ -78,6 +80,10 @@ class FitRequest:
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
+    groups, order : str, optional
+        Columns, which are then no attributes: the groups that are held out together wherever labels
+        are; the numbers or dates by which the comparison tests later items on earlier labels. What
+        is chosen is cross-validated without regard to the order.
     class_weight : tuple of str
         How much a label of each class counts: "balanced", or LABEL=NUMBER for each; see
         :class:`~metricmix.MetricMixtureClassifier`.
@@ -116,6 +122,8 @@ class FitRequest:
     geodesic: int | str | None = None
     single_labels: str = "auto"
     class_weight: tuple[str, ...] = ()
+    groups: str | None = None
+    order: str | None = None
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -177,6 +185,9 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
     if items.label_column in kinds:
         told = kinds.pop(items.label_column)
         stated = stated or ("classes" if told == "category" else "number")
+    items, about = set_apart(items, options)
+    for name in (options.groups, options.order):
+        kinds.pop(str(name), None)
     target = target_column(items, stated)
     name_column(items, options.name)
     if target is None:
@@ -200,7 +211,45 @@ def plan_items(items: Items, options: FitRequest) -> Plan:
         defaults=options.defaults,
         only=options.only,
     )
-    return replace(found, report=replace(found.report, target=target))
+    check_set_apart(items)
+    return replace(found, report=replace(found.report, target=target, set_apart=about))
+
+
+def set_apart(items: Items, options: FitRequest) -> tuple[Items, tuple[str, ...]]:
+    """Return the items without the columns of groups and order, and what these are, in words."""
+    groups, order, lines = options.groups, options.order, []
+    for option, column in {"--groups": groups, "--order": order}.items():
+        if column is not None and column not in items.columns:
+            known = list(items.columns)
+            expected = did_you_mean(known, column) if known else "no name without columns"
+            raise InputError(argument=option, expected=expected)
+    columns = {name: one for name, one in items.columns.items() if name not in (groups, order)}
+    if groups is not None:
+        texts = items.texts(groups)
+        number = len(set(texts) - {""})
+        lines.append(f"column {groups!r} is no source: its {number} groups are held out together")
+        items = replace(items, groups=texts)
+    if order is not None:
+        lines.append(f"column {order!r} is no source: it says which items are later")
+        items = replace(items, order=order_values(items, order, options.kinds.get(order)))
+    return replace(items, columns=columns), tuple(lines)
+
+
+def check_set_apart(items: Items) -> None:
+    """Raise unless labels are of several groups, and have an order where one is stated."""
+    known = np.array([bool(label) for label in items.labels or ()])
+    if items.targets is not None:
+        known = ~np.isnan(items.targets)
+    if items.groups is not None:
+        check_groups(group_numbers(items.groups, len(items.ids)), known)
+    missing = [] if items.order is None else np.flatnonzero(known & np.isnan(items.order)).tolist()
+    if missing:
+        raise InputError(
+            argument="--order",
+            expected="a number or date for every labelled item",
+            found=f"none for {items.ids[missing[0]]!r}",
+            remedy="fill it in, or remove the label",
+        )
 
 
 def name_column(items: Items, stated: str | None) -> str:

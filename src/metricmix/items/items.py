@@ -113,6 +113,10 @@ class Items:
         Texts that were stated to be missing values.
     label_type : {"", "int", "bool", "float"}
         What labels were before they became texts, if not texts.
+    groups : tuple of str, optional
+        The group of each item, "" for one of its own: items that are held out together.
+    order : (n,) array, optional
+        Where an item comes in time, NaN where unknown: later ones are predicted from earlier ones.
     """
 
     ids: tuple[str, ...]
@@ -130,12 +134,14 @@ class Items:
     numbering: str = ""
     missing: tuple[str, ...] = ()
     label_type: str = ""
+    groups: tuple[str, ...] | None = None
+    order: Floats | None = None
     _plain: dict[str, Floats | None] = field(default_factory=dict, init=False, repr=False)
     _read: dict[tuple[str, Any], Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        given = [*self.columns.values(), self.labels, self.targets]
+        given = [*self.columns.values(), self.labels, self.targets, self.groups, self.order]
         lengths = {
             one.shape[0] if hasattr(one, "shape") else len(one) for one in given if one is not None
         }

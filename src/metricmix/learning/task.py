@@ -40,7 +40,7 @@ from metricmix.learning.rules import (
 from metricmix.typing import AnyArray, Floats, Indices, Keys
 from metricmix.validation import check_number, unmasked
 
-__all__ = ["Classes", "Numbers", "Task", "wilson_interval"]
+__all__ = ["Classes", "Numbers", "Task", "independent_errors", "wilson_interval"]
 
 
 Z_90, INDEPENDENT = 1.645, 0.5
@@ -58,6 +58,20 @@ def wilson_interval(share: Any, count: Any, z: float) -> tuple[Floats, Floats]:
     centre = (share * count + z**2 / 2.0) / total
     half = z / total * np.sqrt(share * (1.0 - share) * count + z**2 / 4.0)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def independent_errors(n_items: int, n_groups: int | None = None) -> float:
+    """Return as how many independent errors those of items that were held out in folds count.
+
+    Folds share most of their training items, so half as many as items. (The half was chosen on 18
+    data sets; docs/benchmarks.md has the coverage on 24 others.) At most as many as groups, whose
+    items may all be right or wrong together.
+
+    >>> independent_errors(30), independent_errors(30, 6)
+    (15.0, 6.0)
+    """
+    half = INDEPENDENT * n_items
+    return half if n_groups is None else min(half, float(n_groups))
 
 
 class Task(ABC):
@@ -133,12 +147,11 @@ class Task(ABC):
         """Return what each prediction takes from the score, (..., L): score = 1 - mean error."""
 
     @abstractmethod
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return the ends of a 90 % interval for the score of items of unknown value.
 
-        `errors` (repeats, L) are those of items of known value, held out in folds. Folds share most
-        of their training items, so the errors are treated as L / 2 independent ones. (The half was
-        chosen on 18 data sets; docs/benchmarks.md has the coverage on 24 others.)
+        `errors` (repeats, L) are those of items of known value, held out in folds, as many as
+        `trials` independent ones (:func:`independent_errors`).
         """
 
     def measures_of(self, predicted: AnyArray, y: AnyArray) -> tuple[float, float]:
@@ -307,16 +320,15 @@ class Classes(Task):
         """Return 1 for each class number that is wrong, else 0."""
         return np.asarray(predicted != y, dtype=np.float64)
 
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return Wilson's interval for the accuracy.
 
         >>> task = Classes(np.array(["a", "b"]))
-        >>> low, high = task.interval(np.zeros((1, 30)))
-        >>> round(low, 3), high
+        >>> low, high = task.interval(np.zeros((1, 30)), 15.0)
+        >>> round(low, 3), round(high, 3)
         (0.847, 1.0)
         """
-        share, trials = 1.0 - errors.mean(), INDEPENDENT * errors.shape[1]
-        low, high = wilson_interval(share, trials, Z_90)
+        low, high = wilson_interval(1.0 - errors.mean(), trials, Z_90)
         return float(low), float(high)
 
     def measures_of(self, predicted: AnyArray, y: AnyArray) -> tuple[float, float]:
@@ -426,9 +438,9 @@ class Numbers(Task):
         """Return squared errors as shares of the variance."""
         return np.asarray(np.square(predicted - y) / (float(y.var()) or 1.0))
 
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return the normal interval for R²."""
-        score, trials = 1.0 - float(errors.mean()), INDEPENDENT * errors.shape[1]
+        score = 1.0 - float(errors.mean())
         half = Z_90 * float(errors.std()) / np.sqrt(trials)
         return score - half, min(1.0, score + half)
 

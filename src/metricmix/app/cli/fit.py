@@ -193,6 +193,18 @@ def nearest_items(
     "take precedence.",
 )
 @click.option(
+    "--groups",
+    metavar="COLUMN",
+    help="The column of groups, such as patients, sites or authors: wherever labels are held out, "
+    "all of a group are. It is not used as a source.",
+)
+@click.option(
+    "--order",
+    metavar="COLUMN",
+    help="A column of numbers or dates: accuracies are those of later items, from the labels "
+    "before them. It is not used as a source.",
+)
+@click.option(
     "--class-weight",
     multiple=True,
     metavar="balanced|LABEL=NUMBER",
