@@ -38,6 +38,7 @@ def fit(
     class_weight: str | Mapping[Any, float] | None = None,
     groups: Any = None,
     order: Any = None,
+    held_out: str = "stay",
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -72,6 +73,12 @@ def fit(
         Numbers or dates. The scoreboard then predicts later items from the labels before them
         (:func:`metricmix.learning.comparison.compare`); choices are cross-validated as without it.
         Neither column is used as a source.
+    held_out : {"stay", "new"}
+        What the held-out items of the scoreboard are. "stay": items of the metric without a label,
+        as the unlabelled items of the fit are. "new": they are removed from the data with their
+        edges and matrix entries, all of the fit is repeated without them in every fold, and they
+        are predicted as :meth:`FitResult.predict` does: how good predictions of new items are. That
+        costs a fit per fold.
     evaluate : bool
         Whether to compare the metric with simpler methods on held-out labels. The confidence of
         given labels comes from the same refits either way, unless `n_splits` is stated.
@@ -112,8 +119,9 @@ def fit(
     >>> result.predict(new, edges={"roads": [("Il", "Ek")]}).label.tolist()
     ['hill']
     """
-    named = {"sources", "defaults", "target", "seed", "class_weight", "groups", "order"}
-    known = {field.name for field in fields(FitRequest)} - named
+    own = {"sources", "defaults", "target", "seed"}
+    own |= {"class_weight", "groups", "order", "held_out"}
+    known = {field.name for field in fields(FitRequest)} - own
     for name in options:
         if name not in known:
             raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
@@ -149,6 +157,7 @@ def fit(
         class_weight=class_weight_texts(class_weight),
         groups=groups,
         order=order,
+        held_out=held_out,
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
     with errors_of_arguments():

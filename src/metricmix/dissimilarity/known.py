@@ -263,13 +263,14 @@ class Known:
 
     def same_as(self, other: Known | None) -> bool:
         """Return whether another one says the same of the same items."""
-        if other is None or (self.groups is None) != (other.groups is None):
+        if other is None:
             return False
+        grouped_alike = self.groups is other.groups
         if self.groups is not None and other.groups is not None:
-            if not np.array_equal(self.groups, other.groups):
-                return False
+            grouped_alike = np.array_equal(self.groups, other.groups)
         return (
-            self.n_classes == other.n_classes
+            grouped_alike
+            and self.n_classes == other.n_classes
             and self.class_weight == other.class_weight
             and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import ConvergenceWarning
+from metricmix.fitting.as_new import ComparingNew
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.plan import FitRequest, OnProgress, StepProgress
 from metricmix.learning.bootstrap import weight_columns
+from metricmix.learning.comparison import compare
 from metricmix.learning.findings import diagnose
 from metricmix.learning.held_out import fold_seeds, held_out_of
 from metricmix.learning.learned import Learned
@@ -66,26 +69,32 @@ def fit_plan(
                 )
         else:
             weights = weight_columns(learned, 0)
-        known, task = model.known_, learned.task
+        known, task, as_new = model.known_, learned.task, None
+        if settings.held_out == "new":
+            about: Any = {"gathered": gathered, "settings": settings, "fit": fit_estimator}
+            as_new = partial(ComparingNew, **about)
         if settings.n_splits != 0 and len(known.items) >= task.fewest:
             with progress.step("accuracy") as report:
-                comparison = model.compare(
+                comparison = compare(
+                    model.learned_,
                     order=gathered.items.order,
                     n_splits=settings.n_splits,
                     random_state=settings.seed,
                     on_fold=report,
+                    comparing=as_new,
                 )
+        stayed = None if settings.held_out == "new" else comparison
         if storage.kind == "matrices":
             with progress.step("metric"):
                 metric = model.compute_metric()
                 items = nearest_labelled_item(metric, known.mask)
                 nearest = items, metric[np.arange(len(items)), items]
-                probabilities = held_out_answers(learned, comparison, settings.seed)
+                probabilities = held_out_answers(learned, stayed, settings.seed)
         else:
             with progress.step("nearest"):
                 distances, items = nearest_others(learned.lengths, None, known.items)
                 nearest = items[:, 0], distances[:, 0]
-                probabilities = held_out_answers(learned, comparison, settings.seed)
+                probabilities = held_out_answers(learned, stayed, settings.seed)
         shares = known_shares(gathered.sources, model.weights_)
         if not task.is_numeric:
             probabilities = lowered(probabilities, shares)

@@ -84,7 +84,8 @@ class FitOutcome:
         """How accuracies were found; warns if settings were tuned on the same labels."""
         if self.comparison is None:
             return ""
-        return self.comparison.how + f"; {TUNED}" * self.settings.tune
+        tuned = self.settings.tune and self.settings.held_out == "stay"
+        return self.comparison.how + f"; {TUNED}" * tuned
 
     @property
     def headline(self) -> str:

@@ -84,6 +84,9 @@ class FitRequest:
         Columns, which are then no attributes: the groups that are held out together wherever labels
         are; the numbers or dates by which the comparison tests later items on earlier labels. What
         is chosen is cross-validated without regard to the order.
+    held_out : {"stay", "new"}
+        What held-out items of the comparison are: "stay": unlabelled items of the metric; "new":
+        items that are in no part of the fit, which is repeated without them in every fold.
     class_weight : tuple of str
         How much a label of each class counts: "balanced", or LABEL=NUMBER for each; see
         :class:`~metricmix.MetricMixtureClassifier`.
@@ -124,10 +127,12 @@ class FitRequest:
     class_weight: tuple[str, ...] = ()
     groups: str | None = None
     order: str | None = None
+    held_out: str = "stay"
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
+        check_choice(self.held_out, ("stay", "new"), name="held_out")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense stores the values of all pairs of items, --edges-per-item those of some",

@@ -191,6 +191,45 @@ class Items:
         """The file, or the argument, that the table comes from."""
         return self.origin.source
 
+    def take(self, positions: Any) -> Items:
+        """Return the items at some positions as the only ones there are.
+
+        Relations lose the edges of the other items, matrices their entries. Ids stay, also row
+        numbers.
+
+        >>> edges = Relation("roads", 3, ("a", "b", "c"), np.array([[0, 1], [1, 2]]))
+        >>> items = Items(("a", "b", "c"), {"size": np.arange(3.0)}, relations={"roads": edges})
+        >>> some = items.take([0, 1])
+        >>> some.ids, some.columns["size"].tolist(), some.relations["roads"].ends.tolist()
+        (('a', 'b'), [0.0, 1.0], [[0, 1]])
+        """
+        kept = np.asarray(positions)
+
+        def of(values: Any) -> Any:
+            if values is None or not isinstance(values, tuple):
+                return None if values is None else values[kept]
+            return tuple(values[k] for k in kept.tolist())
+
+        chosen = set(kept.tolist())
+        others = {item for k, item in enumerate(self.ids) if k not in chosen}
+        return replace(
+            self,
+            ids=of(self.ids),
+            columns={name: of(values) for name, values in self.columns.items()},
+            labels=of(self.labels),
+            targets=of(self.targets),
+            groups=of(self.groups),
+            order=of(self.order),
+            relations={
+                name: relation.named(self.ids).without(others)
+                for name, relation in self.relations.items()
+            },
+            matrices={name: one.without(others, self.ids) for name, one in self.matrices.items()},
+            origin=replace(self.origin, numbers=of(self.origin.numbers or tuple(range(len(self))))),
+            id_column="" if self.id_column is None else self.id_column,
+            first_row=None,
+        )
+
     def without_single_labels(self) -> Items:
         """Return the items with the labels left out that only one of them has."""
         labels = self.labels or ()

@@ -1,7 +1,8 @@
 r"""What learning is worth: the metric beside simpler choices, on labels that none of them saw.
 
 Items of known label or target are held out in turn. They stay in the metric as unlabelled ones,
-which is how the model treats items without a label. Supervised sources and weights are computed
+which is how the model treats items without a label (:mod:`metricmix.fitting.as_new` removes them
+from the data instead, for the accuracy on new items). Supervised sources and weights are computed
 anew from what is left: the weights of the fitted model know what is held out. Beside it stand
 
 - equal weights;
@@ -46,7 +47,7 @@ from metricmix.learning.held_out import (
     plan_without,
 )
 from metricmix.learning.learn import along
-from metricmix.learning.learned import Learned, total_weight
+from metricmix.learning.learned import Learned, Options, total_weight
 from metricmix.learning.refits import FoldMetric, RefitPlan, refits
 from metricmix.learning.rules import Rule
 from metricmix.learning.task import independent_errors
@@ -56,7 +57,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer
 
-__all__ = ["compare"]
+__all__ = ["Comparing", "Fold", "compare", "training_folds", "weights_of"]
 
 NAMES = {
     "learned": "learned metric",
@@ -103,6 +104,7 @@ def compare(
     n_repeats: int = 1,
     random_state: Any = 0,
     on_fold: Callable[[int, int], None] | None = None,
+    comparing: Callable[..., Comparing] | None = None,
 ) -> Comparison:
     """Compare the learning of a fitted model with simpler methods on held-out labels or targets.
 
@@ -143,6 +145,8 @@ def compare(
     on_fold : callable, optional
         Called with (done, total) after each metric: one per source, one for equal weights, and one
         per fold.
+    comparing : callable, optional
+        What makes the folds, and says what methods predict; default: :class:`Comparing`.
 
     Returns
     -------
@@ -202,15 +206,16 @@ def compare(
             raise InputError(argument="n_repeats", expected="1 with an order", found=n_repeats)
     seeds = fold_seeds(random_state, n_repeats)
     data = item_data(learned.whole, features, graph, made_from)
-    baselines, remarks = baselines_of(data, task, known)
     by_source = data.table is None or not data.complete
     on_fold = on_fold or (lambda *_: None)
-    comparing = Comparing(learned, n_splits, seeds, by_source, on_fold, order)
-    return comparing.run(baselines, remarks)
+    made = (comparing or Comparing)(learned, n_splits, seeds, by_source, on_fold, order)
+    return made.run(*made.baselines(data))
 
 
 class Comparing:
     """The folds of a comparison, and what each method predicts on them."""
+
+    held_out = "held-out items stay in the metric, unlabelled"
 
     def __init__(
         self,
@@ -225,14 +230,20 @@ class Comparing:
         self.stack, self.known, self.items = learned.whole, learned.labels, learned.labels.items
         self.y, self.seeds, self.on_fold = self.known.y, seeds, on_fold
         self.source_rules = self.task.source_rules if by_source else {}
-        self.folds: list[Fold] = []
+        self.names: tuple[str, ...] = self.stack.names
         self.is_ordered = order is not None
-        for repeat, train, test in self.dealt(n_splits, order):
-            known = self.known.only(self.items[train])
-            stack = self.stack.relabelled(known)
-            self.folds.append(Fold(repeat, test, known, known.take(self.items), stack))
+        self.folds = [self.fold(*dealt) for dealt in self.dealt(n_splits, order)]
         self.n_splits = len(self.folds) // len(seeds)
         self.tested: Indices = np.unique(np.concatenate([fold.test for fold in self.folds]))
+
+    def fold(self, repeat: int, train: Indices, test: Indices) -> Fold:
+        """Return a fold, its supervised sources computed from the training labels."""
+        known = self.known.only(self.items[train])
+        return Fold(repeat, test, known, known.take(self.items), self.stack.relabelled(known))
+
+    def baselines(self, data: ItemData) -> tuple[list[Baseline], list[str]]:
+        """Return the models that learn no metric, and remarks on them."""
+        return baselines_of(data, self.task, self.known)
 
     def dealt(self, n_splits: int, order: Floats | None) -> Iterator[tuple[int, Indices, Indices]]:
         """Yield repeat, training items and held-out ones of each fold."""
@@ -255,16 +266,15 @@ class Comparing:
 
     def run(self, baselines: list[Baseline], remarks: list[str]) -> Comparison:
         """Compare all methods."""
-        task, names, R = self.task, self.stack.names, self.stack.n_sources
+        task, names, R = self.task, self.names, len(self.names)
         total = R + 1 + len(self.folds)
-        whole = total_weight(self.options.constraint)
-        found = {"equal": self.predicted(self.metrics(np.full(R, whole / R)))}
+        found = {"equal": self.predicted(self.metrics(None))}
         self.on_fold(1, total)
         inner = [self.inner_folds(fold) for fold in self.folds]
         singles, losses = [], []
         near: dict[str, list[list[AnyArray]]] = {kind: [] for kind in self.source_rules}
         for r in range(R):
-            metrics = self.metrics(whole * np.eye(R)[r])
+            metrics = self.metrics(names[r])
             singles.append(self.predicted(metrics))
             for kind, rule in self.source_rules.items():
                 near[kind].append(self.predicted(metrics, rule))
@@ -336,8 +346,12 @@ class Comparing:
             )
         return answers, results
 
-    def metrics(self, weights: Floats) -> list[FoldMetric]:
-        """Return the metric of some weights in each fold: the same, unless sources are learned."""
+    def metrics(self, source: str | None) -> list[Any]:
+        """Return the metric of a source alone in each fold; None: equal weights of all.
+
+        It is the same in all folds, unless sources are learned.
+        """
+        weights = weights_of(self.stack, source, self.options)
         if self.stack.supervised:
             return [self.metric(weights, fold.stack) for fold in self.folds]
         return [self.metric(weights, self.stack)] * len(self.folds)
@@ -348,7 +362,7 @@ class Comparing:
         lengths = EdgeLengths(along(stack, mixture, self.options), mixture)
         return FoldMetric(lengths, self.items, self.options.n_jobs)
 
-    def predicted(self, metrics: list[FoldMetric], rule: Rule | None = None) -> list[AnyArray]:
+    def predicted(self, metrics: list[Any], rule: Rule | None = None) -> list[AnyArray]:
         """Return what is predicted for the items held out in each fold."""
         chosen = rule or self.options.rule
         return [
@@ -358,14 +372,9 @@ class Comparing:
 
     def inner_folds(self, fold: Fold) -> list[tuple[Indices, Known]]:
         """Divide the training items of a fold again: what is held out, and what is then known."""
-        near = fold.near if len(fold.near.tests) > 1 else replace(fold.near, groups=None)
-        dealt = near.folds(min(self.n_splits, len(near.items)), fold.repeat)
-        tests = [near.items[dealt == k] for k in range(int(dealt.max()) + 1)]
-        return [(test, near.without(test)) for test in tests]
+        return training_folds(fold.near, self.n_splits, fold.repeat)
 
-    def training_loss(
-        self, metric: FoldMetric, folds: list[tuple[Indices, Known]]
-    ) -> tuple[float, ...]:
+    def training_loss(self, metric: Any, folds: list[tuple[Indices, Known]]) -> tuple[float, ...]:
         """Return the loss of a metric on folds of the training items."""
         found = [metric.answers(self.options.rule, test, known) for test, known in folds]
         right = np.concatenate([self.y[test] for test, _ in folds])
@@ -411,7 +420,7 @@ class Comparing:
         what = "known targets" if self.task.is_numeric else "labelled items"
         parts = [
             f"{self.n_splits} folds{dealt} over {L} {what}",
-            "held-out items stay in the metric, unlabelled",
+            self.held_out,
         ]
         if self.is_ordered:
             parts.insert(1, f"{len(self.tested)} tested on later items than those learned from")
@@ -440,6 +449,21 @@ class Comparing:
                 "learn from, and weights stayed equal"
             )
         return parts
+
+
+def weights_of(stack: DissimilarityStack, source: str | None, options: Options) -> Floats:
+    """Return the weights with which a source of a stack is alone; None: all are equal."""
+    chosen = np.array([source in (None, name) for name in stack.names])
+    return np.asarray(chosen * (total_weight(options.constraint) / chosen.sum()))
+
+
+def training_folds(near: Known, n_splits: int, seed: int) -> list[tuple[Indices, Known]]:
+    """Divide training items: what is held out, and what is then known of `near`."""
+    if len(near.tests) < 2:  # a single group is left
+        near = replace(near, groups=None)
+    dealt = near.folds(min(n_splits, len(near.items)), seed)
+    tests = [near.items[dealt == k] for k in range(int(dealt.max()) + 1)]
+    return [(test, near.without(test)) for test in tests]
 
 
 def answers_and_result(items: Indices, learned: Learned, plan: RefitPlan) -> tuple[Floats, Any]:

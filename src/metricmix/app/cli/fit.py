@@ -205,6 +205,14 @@ def nearest_items(
     "before them. It is not used as a source.",
 )
 @click.option(
+    "--held-out",
+    type=click.Choice(["stay", "new"]),
+    default="stay",
+    show_default=True,
+    help="Whether held-out items stay in the metric, unlabelled, or are new: all of the fit is "
+    "repeated without them in every fold, and they are predicted as predict does.",
+)
+@click.option(
     "--class-weight",
     multiple=True,
     metavar="balanced|LABEL=NUMBER",
