@@ -339,3 +339,27 @@ def test_numbers_with_groups_and_order() -> None:
     both = model.compare(order=GROUPS)
     assert both["learned"].mean < 0.5
     assert "ridge" in [method.kind for method in both.methods]
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
+    table = frame().assign(seen=[f"{1 + k % 28:02d}/03/2024" for k in range(N)], one="x")
+    table.to_csv(tmp_path / "items.csv", index=False)
+    words = ["fit", str(tmp_path / "items.csv"), "--label", "kind", "--only", "numbers"]
+    for more, message in {
+        ("--groups", "one"): "--groups: expected labelled items of at least two groups",
+        ("--groups", "sites"): "--groups: expected one of",
+        ("--order", "kind"): "--order: expected one of",
+        ("--order", "site"): "--order: expected a column of numbers or dates",
+    }.items():
+        done = CliRunner().invoke(main, [*words, *more, "--dry-run"])
+        assert done.exit_code == 2
+        assert message in done.output
+    stated = ["--order", "seen", "--kind", "seen=day/month/year", "--groups", "site"]
+    config = tmp_path / "fit.toml"
+    done = CliRunner().invoke(main, [*words, *stated, "--dry-run", "--write-config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert "column 'site' is no source: its 24 groups are held out together" in done.output
+    assert "column 'seen' is no source: it says which items are later" in done.output
+    done = CliRunner().invoke(main, ["fit", "--config", str(config), "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert 'seen = "day/month/year"' in config.read_text()

@@ -175,12 +175,17 @@ class Known:
         return own if len(np.unique(own)) < len(own) else None
 
     @property
-    def tests(self) -> list[Indices]:
-        """What is held out at least: the L items one by one, or group by group; their positions."""
+    def of_group(self) -> Indices:
+        """The group of each of the L items, 0 .. G - 1; each by itself without groups."""
+        if self.item_groups is None:
+            return np.arange(len(self.items))
+        return np.unique(self.item_groups, return_inverse=True)[1]
+
+    @property
+    def n_groups(self) -> int:
+        """The number G of groups that the L items are of."""
         groups = self.item_groups
-        if groups is None:
-            return list(np.arange(len(self.items))[:, None])
-        return [np.flatnonzero(groups == group) for group in np.unique(groups)]
+        return len(self.items) if groups is None else len(np.unique(groups))
 
     @property
     def has_others(self) -> AnyArray:
@@ -368,10 +373,10 @@ def deal(
         y = np.empty(L, dtype=np.int64)
         y[order] = np.arange(L) * tenths // max(1, L)
     _, of_group = np.unique(groups, return_inverse=True)
-    return np.asarray(deal_groups(y, k, mixed, of_group)[of_group])
+    return np.asarray(folds_of_groups(y, k, mixed, of_group)[of_group])
 
 
-def deal_groups(y: Indices, n_folds: int, mixed: Keys, groups: Indices) -> Indices:
+def folds_of_groups(y: Indices, n_folds: int, mixed: Keys, groups: Indices) -> Indices:
     """Return the fold of each group 0 .. G - 1, from classes, hashes and groups of the L items."""
     G = int(groups.max(initial=-1)) + 1
     counts = np.zeros((G, int(y.max(initial=0)) + 1))

@@ -96,7 +96,7 @@ def prepared(known: Known) -> Known | None:
     That is also so where all labels are of one group, without which there is none. Far targets are
     clipped first (:func:`moved_in`).
     """
-    if len(known.tests) < 2 < len(known.items):
+    if known.n_groups < 2 <= len(known.items):
         return None
     if not known.is_numeric:
         return known if known.mask.any() else None

@@ -242,11 +242,11 @@ class ComparingNew(Comparing):
         for fold, fit in zip(self.folds, self.fits, strict=True):
             answers[fold.repeat][fold.test] = fit.answers
             weights = np.array([fit.weights[name] for name in self.names])
-            results.append(LearnedFold(weights, fit.objective_kind, fit.has_settled))
+            results.append(FoldResult(weights, fit.objective_kind, fit.has_settled))
         return answers, results
 
 
-class LearnedFold(NamedTuple):
+class FoldResult(NamedTuple):
     """What was learned without the items of a fold."""
 
     weights: Floats

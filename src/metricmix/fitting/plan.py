@@ -246,7 +246,10 @@ def check_set_apart(items: Items) -> None:
     if items.targets is not None:
         known = ~np.isnan(items.targets)
     if items.groups is not None:
-        check_groups(group_numbers(items.groups, len(items.ids)), known)
+        try:
+            check_groups(group_numbers(items.groups, len(items.ids)), known)
+        except InputError as error:
+            raise error.replace(argument="--groups") from None
     missing = [] if items.order is None else np.flatnonzero(known & np.isnan(items.order)).tolist()
     if missing:
         raise InputError(

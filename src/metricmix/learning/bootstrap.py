@@ -190,12 +190,10 @@ def resamples(
     rng: np.random.Generator, count: int, known: Known, options: Options, learned: Learned
 ) -> Iterator[RefitPlan]:
     """Yield the plan of each resample: a weight for each label, the same for those of a group."""
-    tests = known.tests
+    of_group = known.of_group
     for _ in range(count):
         item_weights = np.zeros(known.n)
-        for_each = rng.exponential(size=len(tests))
-        for test, weight in zip(tests, for_each, strict=True):
-            item_weights[known.items[test]] = weight
+        item_weights[known.items] = rng.exponential(size=known.n_groups)[of_group]
         seed = int(rng.integers(2**31))
         about: Any = {"item_weights": item_weights, "start": learned.mixture, "seed": seed}
         yield RefitPlan(known=known, options=options, keep_choice=True, **about)

@@ -426,9 +426,8 @@ class Comparing:
             parts.insert(1, f"{len(self.tested)} tested on later items than those learned from")
         groups = self.known.item_groups
         if groups is not None:
-            parts.insert(
-                1, f"items of a group are held out together ({len(np.unique(groups))} groups)"
-            )
+            together = f"items of a group are held out together ({self.known.n_groups} groups)"
+            parts.insert(1, together)
         alone = int((self.known.sizes == 1).sum()) if not self.task.is_numeric else 0
         if self.possible < 1.0 and (self.is_ordered or groups is not None):
             parts.append(
@@ -459,7 +458,7 @@ def weights_of(stack: DissimilarityStack, source: str | None, options: Options) 
 
 def training_folds(near: Known, n_splits: int, seed: int) -> list[tuple[Indices, Known]]:
     """Divide training items: what is held out, and what is then known of `near`."""
-    if len(near.tests) < 2:  # a single group is left
+    if near.n_groups < 2:  # a single group is left
         near = replace(near, groups=None)
     dealt = near.folds(min(n_splits, len(near.items)), seed)
     tests = [near.items[dealt == k] for k in range(int(dealt.max()) + 1)]

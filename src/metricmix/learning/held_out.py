@@ -78,7 +78,9 @@ def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
         return HeldOut(items, answers, FoldMetric(learned.lengths, items).distances)
     if not learned.can_refit:  # only the rule does without the values
         metric = FoldMetric(learned.lengths, items, learned.options.n_jobs)
-        for test in known.tests:
+        of_group = known.of_group
+        for group in range(known.n_groups):
+            test = np.flatnonzero(of_group == group)
             own = known.take(items).without(test)
             answers[test] = metric.answers(learned.options.rule, test, own)
         return HeldOut(items, answers, metric.distances)
