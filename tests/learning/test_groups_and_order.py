@@ -261,6 +261,12 @@ def test_wrong_groups(groups: Any, message: str) -> None:
             mm.MetricMixtureClassifier(["euclidean"]).fit(X, LABELS).compare(groups=groups)
 
 
+def test_groups_in_another_order() -> None:
+    table = frame().set_index("id")
+    with pytest.raises(InputError, match=r"^groups: expected the order of data"):
+        mm.fit(table.drop(columns="site"), label="kind", groups=table["site"][::-1])
+
+
 # -- order -----------------------------------------------------------------------------------------
 
 

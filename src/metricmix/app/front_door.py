@@ -19,6 +19,7 @@ from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items, groups_of, order_of
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
+from metricmix.labels import check_label_order
 from metricmix.storage.models import load as load_model
 from metricmix.validation import check_number
 
@@ -143,6 +144,12 @@ def fit(
             for name, one in items.relations.items()
         },
     )
+    for name, given_order in {"groups": groups, "order": order}.items():
+        try:
+            check_label_order(data, given_order)
+        except InputError as error:
+            expected = "the order of data, found an index of the same ids in another order"
+            raise error.replace(argument=name, expected=expected, remedy="pass .loc[ids]") from None
     if groups is not None and not isinstance(groups, str):
         items, groups = replace(items, groups=groups_of(groups, len(items))), None
     if order is not None and not isinstance(order, str):

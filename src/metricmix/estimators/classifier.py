@@ -96,7 +96,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     ratios matter,
 
     - a label of class c counts :math:`v_c` times in a named objective, in supervised sources (where
-      their ``fit`` takes ``sample_weight``) and in the losses that selection compares;
+      their ``fit`` takes ``sample_weight``; forests and labels spread over graphs weigh classes
+      evenly whatever the weights) and in the losses that selection compares;
     - probabilities are those for such shares of the classes,
       :math:`p'_c(x) = v_c\, p_c(x) \,/ \sum_k v_k\, p_k(x)`, what a logistic regression with the
       same ``class_weight`` of scikit-learn tends to as labels grow. "balanced" so predicts as if
