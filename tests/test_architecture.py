@@ -58,7 +58,7 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 346,  # room for a kind of source
+    "files": 347,  # room for a kind of source
     "modules with a single importer": 68,
     "private helpers used once": 40,
     "class names defined twice": 0,

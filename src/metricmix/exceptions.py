@@ -284,6 +284,9 @@ IN_PYTHON = {
     r"--source NAME=\S+": "sources=[...]",
     r"--edges-per-item( (?=\d))?": "edges_per_item=",
     r"--dense\b": "dense=True",
+    r"--class-weight\b": "class_weight",
+    r"--(groups|order)\b": r"\1",
+    r"--held-out (\w+)": r"held_out='\1'",
     r"--(geodesic|only|edges|tune)\b": r"\1=",
 }
 """Options of the command line in messages, and what they are in Python."""

@@ -13,10 +13,12 @@ from metricmix.validation import unmasked
 
 __all__ = [
     "as_labels",
+    "check_groups",
     "check_label_order",
     "check_labels",
     "check_targets",
     "class_numbers",
+    "group_numbers",
     "is_unlabelled",
     "plain_labels",
 ]
@@ -48,6 +50,32 @@ def class_numbers(classes: AnyArray, labels: AnyArray) -> Indices:
     """
     order = np.argsort(classes)
     return np.asarray(order[np.searchsorted(classes, labels, sorter=order)])
+
+
+def group_numbers(groups: Any, n: int, *, name: str = "groups") -> Indices:
+    """Return a number for the group of each of n items; a missing one is a group of its own.
+
+    >>> group_numbers(["a", None, "b", "a", ""], 5).tolist()
+    [0, 1, 2, 0, 3]
+    """
+    values = as_labels(groups)
+    if values.shape != (n,):
+        expected = f"a group for each of {n} items"
+        raise InputError(argument=name, expected=expected, found=f"shape {values.shape}")
+    numbers: dict[Any, int] = {}
+    listed = enumerate(values.tolist())
+    keys = [(k, None) if is_missing(value) or value == "" else value for k, value in listed]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def check_groups(groups: Indices, known: NDArray[np.bool_]) -> None:
+    """Raise unless the items of known label or target are of two groups at least."""
+    if len(np.unique(groups[known])) < 2:
+        raise InputError(
+            argument="groups",
+            expected="labelled items of at least two groups, to hold one out and learn from others",
+            found="one group",
+        )
 
 
 def is_missing(label: Any) -> bool:

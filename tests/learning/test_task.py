@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r2_score
 
 import metricmix as mm
-from metricmix.learning.task import Classes, Numbers, Task
+from metricmix.learning.task import Classes, Numbers, Task, independent_errors
 
 TASKS: dict[str, Any] = {"classes": Classes(np.array(["a", "b", "c"])), "numbers": Numbers()}
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -109,14 +109,15 @@ def test_intervals_of_accuracies_are_wilsons_of_half_as_many_items(right: int, o
     errors = np.ones((1, 2 * of))
     errors[0, : 2 * right] = 0.0
     exact = binomtest(right, of).proportion_ci(0.9, method="wilson")
-    task = Classes(np.array(["a", "b"]))
-    assert task.interval(errors) == pytest.approx((exact.low, exact.high), abs=1e-4)
-    assert task.interval(np.repeat(errors, 3, axis=0)) == pytest.approx(task.interval(errors))
+    task, trials = Classes(np.array(["a", "b"])), independent_errors(2 * of)
+    found = task.interval(errors, trials)
+    assert found == pytest.approx((exact.low, exact.high), abs=1e-4)
+    assert task.interval(np.repeat(errors, 3, axis=0), trials) == pytest.approx(found)
 
 
 def test_intervals_of_r2() -> None:
     errors = np.random.default_rng(0).gamma(1.0, 0.5, size=(1, 80))
-    low, high = Numbers().interval(errors)
+    low, high = Numbers().interval(errors, independent_errors(80))
     assert low < 1.0 - errors.mean() < high <= 1.0
     assert high - low == pytest.approx(2 * 1.645 * errors.std() / np.sqrt(40))
 

@@ -16,9 +16,12 @@ from metricmix.exceptions import InputError, errors_of_arguments, in_python, war
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.plan import FitRequest, plan_items
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items
+from metricmix.items.in_memory import as_items, groups_of, order_of
 from metricmix.items.items import Items
+from metricmix.items.tables import texts_of
+from metricmix.labels import check_label_order
 from metricmix.storage.models import load as load_model
+from metricmix.validation import check_number
 
 __all__ = ["fit", "load"]
 
@@ -33,6 +36,10 @@ def fit(
     matrices: Any = None,
     directed: bool | str | Sequence[str] = (),
     sources: str | SourceSpec | Sequence[str | SourceSpec] = (),
+    class_weight: str | Mapping[Any, float] | None = None,
+    groups: Any = None,
+    order: Any = None,
+    held_out: str = "stay",
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -56,6 +63,23 @@ def fit(
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
+    class_weight : "balanced", or mapping of labels to numbers > 0, optional
+        How much a label of each class counts, 1 for those that are not named: in learning, and in
+        the odds of predictions. See Notes of :class:`~metricmix.MetricMixtureClassifier`.
+    groups : column or array, optional
+        The group of each item, such as the patient, site or author. Wherever labels are held out,
+        to choose, to cross-fit sources, to judge a label or for the scoreboard, all of a group are.
+        An item whose group is missing is one by itself.
+    order : column or array, optional
+        Numbers or dates. The scoreboard then predicts later items from the labels before them
+        (:func:`metricmix.learning.comparison.compare`); choices are cross-validated as without it.
+        Neither column is used as a source.
+    held_out : {"stay", "new"}
+        What the held-out items of the scoreboard are. "stay": items of the metric without a label,
+        as the unlabelled items of the fit are. "new": they are removed from the data with their
+        edges and matrix entries, all of the fit is repeated without them in every fold, and they
+        are predicted as :meth:`FitResult.predict` does: how good predictions of new items are. That
+        costs a fit per fold.
     evaluate : bool
         Whether to compare the metric with simpler methods on held-out labels. The confidence of
         given labels comes from the same refits either way, unless `n_splits` is stated.
@@ -96,7 +120,9 @@ def fit(
     >>> result.predict(new, edges={"roads": [("Il", "Ek")]}).label.tolist()
     ['hill']
     """
-    known = {field.name for field in fields(FitRequest)} - {"sources", "defaults", "target", "seed"}
+    own = {"sources", "defaults", "target", "seed"}
+    own |= {"class_weight", "groups", "order", "held_out"}
+    known = {field.name for field in fields(FitRequest)} - own
     for name in options:
         if name not in known:
             raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
@@ -118,6 +144,16 @@ def fit(
             for name, one in items.relations.items()
         },
     )
+    for name, given_order in {"groups": groups, "order": order}.items():
+        try:
+            check_label_order(data, given_order)
+        except InputError as error:
+            expected = "the order of data, found an index of the same ids in another order"
+            raise error.replace(argument=name, expected=expected, remedy="pass .loc[ids]") from None
+    if groups is not None and not isinstance(groups, str):
+        items, groups = replace(items, groups=groups_of(groups, len(items))), None
+    if order is not None and not isinstance(order, str):
+        items, order = replace(items, order=order_of(order, len(items))), None
     given = stated_specs(items, ways)
     given += [parse_source(one) if isinstance(one, str) else one for one in sources]
     settings = FitRequest(
@@ -125,6 +161,10 @@ def fit(
         defaults=not sources,
         seed=seed,
         target=None if items.targets is None else "number",
+        class_weight=class_weight_texts(class_weight),
+        groups=groups,
+        order=order,
+        held_out=held_out,
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
     with errors_of_arguments():
@@ -133,6 +173,28 @@ def fit(
     if dropped:
         warn_caller("; ".join(dropped), UserWarning)
     return FitResult.of_outcome(outcome)
+
+
+def class_weight_texts(given: Any) -> tuple[str, ...]:
+    """Return class weights as the command line takes them, labels being texts there.
+
+    >>> class_weight_texts({1: 5, 2: 0.5})
+    ('1=5.0', '2=0.5')
+    """
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    if not isinstance(given, Mapping):
+        raise InputError(
+            argument="class_weight",
+            expected="'balanced' or a mapping of labels to numbers",
+            found=f"{given!r}",
+        )
+    checked = {
+        label: check_number(weight, name=f"class_weight[{label!r}]", low=0.0, open_low=True)
+        for label, weight in given.items()
+    }
+    texts = texts_of(list(checked))
+    return tuple(f"{text}={one!r}" for text, one in zip(texts, checked.values(), strict=True))
 
 
 def directed_names(items: Items, directed: bool | str | Sequence[str]) -> set[str]:

@@ -276,7 +276,7 @@ class EdgeStack(DissimilarityStack):
             if not self.supervised:
                 return self
             known = known if isinstance(known, Known) else Known(known, n_classes)
-            own = None if self.labels is None else Known(self.labels, known.n_classes)
+            own = None if self.labels is None else known.with_values(self.labels)
             if not known.same_as(own):
                 raise InputError(
                     f"source {self.from_labels[0]!r} was loaded with the values of its fit, and "

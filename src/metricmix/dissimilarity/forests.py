@@ -102,6 +102,7 @@ def grown_trees(
     n_trees: int | None = None,
     n_classes: int = 0,
     balanced: bool = False,
+    groups: Indices | None = None,
 ) -> BaggedTrees:
     """Grow trees on bootstrap samples of the rows.
 
@@ -120,6 +121,8 @@ def grown_trees(
         0 for numbers.
     balanced : bool
         Whether the classes of each sample have the same total weight.
+    groups : (L,) array, optional
+        Groups of rows 0 .. G - 1, which are then drawn as wholes, G of them.
 
     Examples
     --------
@@ -136,9 +139,15 @@ def grown_trees(
     X = np.ascontiguousarray(X, dtype=np.float64)
     shares = np.full(L, 1.0 / L) if weights is None else weights / weights.sum()
     rng = np.random.default_rng(0)
-    counts = rng.multinomial(L, shares, size=n_trees)
+    rows = np.ones(L)
+    if groups is None:
+        counts = rng.multinomial(L, shares, size=n_trees)
+    else:
+        of_group, sizes = np.bincount(groups, shares), np.bincount(groups)
+        drawn = rng.multinomial(len(sizes), of_group / of_group.sum(), size=n_trees)
+        counts, rows = drawn[:, groups], shares * (sizes / of_group)[groups]
     seeds = rng.integers(2**63, size=n_trees, dtype=np.uint64)
-    left_out, own = counts == 0, counts.astype(np.float64)
+    left_out, own = counts == 0, counts * rows
     code, number = np.zeros(L, dtype=np.int64), np.ones(L)
     if not n_classes:
         middle = float(np.average(y, weights=weights))

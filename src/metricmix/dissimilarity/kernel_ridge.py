@@ -190,8 +190,9 @@ class RidgeModel:
 class KernelRegressor(Predictor):
     r"""Ridge regression on a table, or in the feature space of a Gaussian kernel.
 
-    Leave-one-out errors choose penalty and width; held-out numbers are those of ten folds. Both are
-    exact, without refits: :func:`ridge_path`. The feature space is spanned by at most 1000 rows.
+    Leave-one-out errors choose the penalty, those of ten folds the width (both, where items have
+    groups); held-out numbers are those of the folds. Both are exact, without refits:
+    :func:`ridge_path`. The feature space is spanned by at most 1000 rows.
 
     Parameters
     ----------
@@ -226,9 +227,10 @@ class KernelRegressor(Predictor):
         own = None if own is None else own / own.mean()
         found: list[tuple[float, RidgeModel]] = []
         for features in self.feature_maps(rows):
-            fit = ridge_path(features.of(rows), y, weights=own, folds=training.folds)
-            error = float(np.average(np.square(fit.held_out - y), weights=own))
-            found.append((error, RidgeModel(features, fit)))
+            for penalty in (None,) if training.groups is None else PENALTIES:
+                fit = ridge_path(features.of(rows), y, penalty, own, training.folds)
+                error = float(np.average(np.square(fit.held_out - y), weights=own))
+                found.append((error, RidgeModel(features, fit)))
         return min(found, key=lambda one: one[0])[1]
 
     def feature_maps(self, rows: Any) -> list[CentredColumns | KernelFeatures]:

@@ -9,6 +9,16 @@ together:
 3. Folds are assigned in turn, :math:`0, 1, \dots, F - 1, 0, \dots`, so that every class is spread
    evenly. Numeric targets are ordered by size, equal ones by their hashes.
 
+*Groups* of items, such as the visits of a patient, stay together. The largest are dealt first,
+equal ones by the smallest hash of their items, each to the fold f in which its classes are the
+rarest,
+
+.. math:: \arg\min_f \sum_c \frac{n_{fc}\, g_c}{n_c^2}
+
+with :math:`g_c` labels of class c in the group, :math:`n_{fc}` in the fold already, :math:`n_c` in
+all; of equal folds, to the one with the fewest items. Tenths of the numeric targets by size are the
+classes there.
+
 Models that depend on the order of their rows (forests, solvers that stop early) are fitted to the
 items in the order of :attr:`Known.canonical`, with classes numbered as :attr:`Known.class_order`
 says, for the same reason.
@@ -28,7 +38,7 @@ from metricmix.cached import cached_property
 from metricmix.exceptions import InputError
 from metricmix.labels import is_unlabelled
 from metricmix.state import checked_state, require, stored
-from metricmix.typing import AnyArray, Indices, Keys
+from metricmix.typing import AnyArray, Floats, Indices, Keys
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
@@ -37,7 +47,9 @@ __all__ = [
     "Known",
     "RowPlaces",
     "deal",
+    "has_others",
     "hashed",
+    "is_class_weight",
     "item_keys",
     "keys_of",
     "known_mask",
@@ -59,6 +71,12 @@ class Known:
         C; 0 for numeric targets. It stays the same where labels are held out.
     keys : (n,) array of uint64, optional
         What folds are dealt by: see :func:`keys_of`. Default: the numbers of the items.
+    groups : (n,) array, optional
+        The number of the group of each item: what is held out, is held out with all items of its
+        group. Default: each item by itself.
+    class_weight : tuple of C floats, or "balanced", optional
+        How much the labels of each class count; "balanced": inversely to how many there are, in
+        each fold anew. Only the ratios matter.
 
     Examples
     --------
@@ -72,6 +90,8 @@ class Known:
     values: AnyArray
     n_classes: int = 0
     keys: Keys | None = None
+    groups: Indices | None = None
+    class_weight: tuple[float, ...] | str | None = None
 
     @property
     def n(self) -> int:
@@ -109,10 +129,68 @@ class Known:
         return np.bincount(self.y, minlength=self.n_classes)
 
     @cached_property
+    def class_weights(self) -> Floats | None:
+        r"""How much a label of each class counts, (C,), 1 on average over the labels.
+
+        None where all count the same. "balanced" stands for :math:`L / (C |c|)`, and for 1 where a
+        class has no label.
+
+        >>> Known(np.array([0, 0, 0, 1]), 2, class_weight="balanced").class_weights.round(3)
+        array([0.667, 2.   ])
+        """
+        if self.class_weight is None or not self.mask.any():
+            return None
+        sizes = self.sizes
+        if isinstance(self.class_weight, str):
+            present = int((sizes > 0).sum())
+            weights = np.where(sizes > 0, sizes.sum() / (present * np.maximum(sizes, 1)), 1.0)
+        else:
+            weights = np.array(self.class_weight)
+            weights = weights * (sizes.sum() / (weights @ sizes))
+        return None if (weights == weights[0]).all() else np.asarray(weights)
+
+    def label_weights(self, own: Floats | None = None) -> Floats | None:
+        """Return how much each item counts, (n,): `own` times the weight of its class.
+
+        None where all count the same.
+        """
+        if self.class_weights is None:
+            return own
+        weights = np.ones(self.n)
+        weights[self.items] = self.class_weights[self.y]
+        return weights if own is None else weights * own
+
+    @cached_property
     def item_keys(self) -> Keys:
         """The keys of the L items; their numbers, where there are no keys."""
         keys = np.arange(self.n, dtype=np.uint64) if self.keys is None else self.keys
         return np.asarray(keys[self.items])
+
+    @cached_property
+    def item_groups(self) -> Indices | None:
+        """The groups of the L items; None where each is one by itself."""
+        if self.groups is None:
+            return None
+        own = np.asarray(self.groups[self.items])
+        return own if len(np.unique(own)) < len(own) else None
+
+    @property
+    def of_group(self) -> Indices:
+        """The group of each of the L items, 0 .. G - 1; each by itself without groups."""
+        if self.item_groups is None:
+            return np.arange(len(self.items))
+        return np.unique(self.item_groups, return_inverse=True)[1]
+
+    @property
+    def n_groups(self) -> int:
+        """The number G of groups that the L items are of."""
+        groups = self.item_groups
+        return len(self.items) if groups is None else len(np.unique(groups))
+
+    @property
+    def has_others(self) -> AnyArray:
+        """Which of the L items have a label of their class outside of their group, (L,)."""
+        return has_others(self.y, self.item_groups)
 
     @cached_property
     def canonical(self) -> Indices:
@@ -127,15 +205,23 @@ class Known:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Known:
         """Return what a file knows of the items, if it is class numbers or targets."""
-        table = {"values": AnyArray, "n_classes": int, "keys": Keys | None}
+        table = {
+            "values": AnyArray,
+            "n_classes": int,
+            "keys": Keys | None,
+            "groups": Indices | None,
+            "class_weight": tuple[float, ...] | str | None,
+        }
         known = cls(**checked_state(state, table, "what is known of items"))
         y, keys = known.values, known.keys
         sound = y.ndim == 1 and len(y) > 0 and known.n_classes >= 0
         sound = sound and (keys is None or keys.shape == y.shape)
+        sound = sound and (known.groups is None or known.groups.shape == y.shape)
         if known.is_numeric:
             sound = sound and y.dtype == np.float64 and not bool(np.isinf(y).any())
         else:
             sound = sound and y.dtype == np.int64 and y.min() >= -1 and y.max() < known.n_classes
+        sound = sound and is_class_weight(known.class_weight, known.n_classes)
         require(sound, "expected class numbers or targets of the items")
         return known
 
@@ -144,6 +230,12 @@ class Known:
     def with_values(self, values: AnyArray) -> Known:
         """Return other values of the same items."""
         return replace(self, values=values)
+
+    def mates(self, item: int) -> Indices:
+        """Return the items of the group of an item, itself included."""
+        if self.groups is None:
+            return np.array([item])
+        return np.flatnonzero(self.groups == self.groups[item])
 
     def without(self, items: Any) -> Known:
         """Return the same with the values of some items held out."""
@@ -160,7 +252,8 @@ class Known:
     def take(self, items: Indices) -> Known:
         """Return what is known of some of the items, as the only ones there are."""
         keys = None if self.keys is None else self.keys[items]
-        return replace(self, values=self.values[items], keys=keys)
+        groups = None if self.groups is None else self.groups[items]
+        return replace(self, values=self.values[items], keys=keys, groups=groups)
 
     def some(self, n: int) -> Known:
         """Return the same with n of the values, the classes in turn; those with small hashes."""
@@ -175,8 +268,15 @@ class Known:
 
     def same_as(self, other: Known | None) -> bool:
         """Return whether another one says the same of the same items."""
-        return other is not None and (
-            self.n_classes == other.n_classes
+        if other is None:
+            return False
+        grouped_alike = self.groups is other.groups
+        if self.groups is not None and other.groups is not None:
+            grouped_alike = np.array_equal(self.groups, other.groups)
+        return (
+            grouped_alike
+            and self.n_classes == other.n_classes
+            and self.class_weight == other.class_weight
             and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
         )
 
@@ -186,7 +286,8 @@ class Known:
         Parameters
         ----------
         n_folds : int
-            At most as many as there are items; of targets at most half as many, two at least.
+            At most as many as there are items, or groups of these; of targets at most half as many,
+            two at least.
         seed : int
             Other folds for other seeds.
         keep_shares : bool
@@ -202,7 +303,19 @@ class Known:
             seed,
             is_numeric=self.is_numeric,
             keep_shares=keep_shares,
+            groups=self.item_groups,
         )
+
+
+def is_class_weight(given: tuple[float, ...] | str | None, n_classes: int) -> bool:
+    """Return whether weights of classes are None, "balanced", or a number > 0 for each class.
+
+    >>> is_class_weight((1.0, 5.0), 2), is_class_weight((1.0, 0.0), 2)
+    (True, False)
+    """
+    if given is None or isinstance(given, str):
+        return given in (None, "balanced")
+    return len(given) == n_classes and all(0.0 < weight < np.inf for weight in given)
 
 
 def known_mask(known: Known | ArrayLike, n: int) -> NDArray[np.bool_]:
@@ -227,6 +340,7 @@ def deal(
     *,
     is_numeric: bool = False,
     keep_shares: bool = False,
+    groups: Indices | None = None,
 ) -> Indices:
     """Return the fold of each of L items, from their values and keys; see :meth:`Known.folds`.
 
@@ -234,6 +348,9 @@ def deal(
     [1, 0, 1, 0]
     >>> deal(np.array([1, 1, 0, 0]), 2, np.arange(4, dtype=np.uint64)).tolist()  # renamed
     [1, 0, 1, 0]
+    >>> groups = np.array([5, 5, 7, 7])
+    >>> deal(np.array([0, 0, 1, 1]), 3, np.arange(4, dtype=np.uint64), groups=groups).tolist()
+    [1, 1, 0, 0]
     """
     L, mixed = len(y), hashed(keys, seed)
     by_hash = np.argsort(mixed, kind="stable")
@@ -249,7 +366,43 @@ def deal(
         k = min(n_folds, most)
     folds = np.empty(L, dtype=np.int64)
     folds[order] = np.arange(L) % k
+    if groups is None:
+        return folds
+    tenths = 10  # parts of equal size, in place of classes
+    if is_numeric:
+        y = np.empty(L, dtype=np.int64)
+        y[order] = np.arange(L) * tenths // max(1, L)
+    _, of_group = np.unique(groups, return_inverse=True)
+    return np.asarray(folds_of_groups(y, k, mixed, of_group)[of_group])
+
+
+def folds_of_groups(y: Indices, n_folds: int, mixed: Keys, groups: Indices) -> Indices:
+    """Return the fold of each group 0 .. G - 1, from classes, hashes and groups of the L items."""
+    G = int(groups.max(initial=-1)) + 1
+    counts = np.zeros((G, int(y.max(initial=0)) + 1))
+    np.add.at(counts, (groups, y), 1.0)
+    first = np.full(G, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(first, groups, mixed)
+    share = 1.0 / np.square(np.maximum(counts.sum(axis=0), 1.0))
+    within = np.zeros((min(n_folds, max(1, G)), counts.shape[1]))
+    folds = np.empty(G, dtype=np.int64)
+    for group in np.lexsort((first, -counts.sum(axis=1))):
+        rarest = (within @ (share * counts[group])).round(12)
+        folds[group] = np.lexsort((within.sum(axis=1), rarest))[0]
+        within[folds[group]] += counts[group]
     return folds
+
+
+def has_others(y: Indices, groups: Indices | None = None) -> AnyArray:
+    """Return which of L items have a label of their class outside of their group.
+
+    >>> has_others(np.array([0, 0, 1, 1, 2]), np.array([3, 4, 5, 5, 6]))
+    array([ True,  True, False, False, False])
+    """
+    if groups is None:
+        return np.asarray(np.bincount(y)[y] > 1)
+    pairs = np.unique(np.stack([y, groups]), axis=1)
+    return np.asarray(np.bincount(pairs[0])[y] > 1)
 
 
 def canonical_classes(y: AnyArray, mixed: Keys) -> Indices:

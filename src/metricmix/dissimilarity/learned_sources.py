@@ -58,6 +58,7 @@ from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.exceptions import InputError
 from metricmix.items.items import Items
 from metricmix.items.relation import Memberships
+from metricmix.labels import group_numbers
 from metricmix.state import NotStored
 from metricmix.typing import Floats
 from metricmix.validation import check_integer
@@ -376,12 +377,16 @@ class SupervisedTable(ModelSource):
 
 def known_of(items: Items) -> Known:
     """Return the labels or targets of items; classes in the order of their names."""
+    groups = None
+    if items.groups is not None:
+        groups = group_numbers(items.groups, len(items.ids))
     if items.targets is not None:
-        return Known(items.targets, 0)
+        return Known(items.targets, 0, groups=groups)
     labels = items.labels or ("",) * len(items.ids)
     classes = sorted({label for label in labels if label})
     number = {label: c for c, label in enumerate(classes)}
-    return Known(np.array([number.get(label, -1) for label in labels]), max(1, len(classes)))
+    codes = np.array([number.get(label, -1) for label in labels])
+    return Known(codes, max(1, len(classes)), groups=groups)
 
 
 def dense(table: Any) -> Floats:

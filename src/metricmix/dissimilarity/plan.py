@@ -60,7 +60,7 @@ class JoinReport:
 
     `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `left_out` are sources that are not made by default here, and why. With a numeric `target` there
-    are no classes.
+    are no classes. `set_apart` says which columns are no attributes.
     """
 
     n_items: int
@@ -71,6 +71,7 @@ class JoinReport:
     labels_left_out: tuple[tuple[str, str], ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     target: TargetColumn | None = None
+    set_apart: tuple[str, ...] = ()
 
     @property
     def n_labelled(self) -> int:

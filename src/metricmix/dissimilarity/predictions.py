@@ -93,8 +93,11 @@ def unknown_values(n: int, n_classes: int) -> Floats:
 def prepared(known: Known) -> Known | None:
     """Return what models are fitted to, None where too little is known.
 
-    Far targets are clipped first (:func:`moved_in`).
+    That is also so where all labels are of one group, without which there is none. Far targets are
+    clipped first (:func:`moved_in`).
     """
+    if known.n_groups < 2 <= len(known.items):
+        return None
     if not known.is_numeric:
         return known if known.mask.any() else None
     if len(known.items) < FEWEST_TARGETS:

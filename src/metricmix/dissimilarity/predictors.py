@@ -130,6 +130,8 @@ class Training:
         C; 0 for targets.
     weights : (L,) array or None
     folds : (L,) array
+    groups : (L,) array or None
+        Items that are held out together; None: each by itself.
     """
 
     items: Indices
@@ -138,6 +140,7 @@ class Training:
     n_classes: int
     weights: Floats | None
     folds: Indices
+    groups: Indices | None = None
 
     @classmethod
     def of(cls, known: Known, weights: Floats | None, n_folds: int) -> Training:
@@ -150,8 +153,10 @@ class Training:
             y = place[y]
         folds = np.empty(known.n, dtype=np.int64)
         folds[known.items] = known.folds(n_folds, keep_shares=True)
+        weights = known.label_weights(weights)
         own = None if weights is None else weights[items]
-        return cls(items, y, classes, known.n_classes, own, folds[items])
+        groups = None if known.item_groups is None or known.groups is None else known.groups[items]
+        return cls(items, y, classes, known.n_classes, own, folds[items], groups)
 
     @property
     def is_numeric(self) -> bool:

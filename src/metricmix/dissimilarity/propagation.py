@@ -60,8 +60,9 @@ class LabelPropagation(Predictor):
               f(i) = \bar y + \frac{\sum_s P_{is}\, (y_s - \bar y)}{\sum_s P_{is} + \varepsilon}
 
     P is the PageRank of the graph with a restart probability. Classes by their means, so that the
-    numbers of labels do not count. Without its own label, a labelled item simply leaves the mean;
-    where items times labels are more than 8 million, all labels of one of five folds do.
+    numbers of labels do not count. Without its own label, a labelled item simply leaves the mean,
+    with all labels of its group; where items times labels are more than 8 million, all labels of
+    one of five folds do.
 
     For targets, :math:`\varepsilon` is a tenth of the mean of the sums: items that hardly any
     target reaches get the mean of all. For an item of known target, all targets of its fold leave
@@ -145,8 +146,13 @@ class LabelPropagation(Predictor):
             share = self.by_folds(fewer, of_class, sizes)
         else:
             reached = self.reached(items)
-            reached[items, np.arange(len(items))] = 0.0
-            sizes[items, y] -= own
+            if training.groups is None:
+                reached[items, np.arange(len(items))] = 0.0
+                sizes[items, y] -= own
+            else:
+                same = training.groups[:, None] == training.groups
+                reached[items] = np.where(same, 0.0, reached[items])
+                sizes[items] -= same @ of_class
             share = reached @ of_class
         none = sizes <= 1e-12 * own.sum()
         share /= np.where(none, 1.0, sizes)

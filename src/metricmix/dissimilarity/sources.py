@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -268,7 +268,8 @@ class Subset(Source):
         """Return the source for other labels of these items; all others are unlabelled."""
         values = np.full(self.source.n, known.unknown, known.values.dtype)
         values[self.items] = known.values
-        everyone = Known(values, known.n_classes, self._of_all(known.keys))
+        keys, groups = self._of_all(known.keys), self._of_all(known.groups)
+        everyone = replace(known, values=values, keys=keys, groups=groups)
         source = self.source.relabel(
             everyone, weights=self._of_all(weights), keep_choice=keep_choice
         )

@@ -61,6 +61,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         fall where a source grows, unless `constraint` is None. `local` and `geodesic` stay None.
     device : {"auto", "cpu", "cuda"}
         Where a network is trained; "auto": on the GPU if there is one. See `device_`.
+    class_weight : dict of numbers > 0 by label, "balanced" or None
+        How much a label of each class counts; see Notes. 1 for classes that a dict does not name;
+        "balanced": :math:`L / (C\,|c|)`, inversely to the labels of a class, in each fold anew.
     {new_items}
 
     Attributes
@@ -85,6 +88,25 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         Where the network was trained, if `mixture` is one: "cpu" or "cuda".
     {attributes}
 
+    Notes
+    -----
+    Without class weights every label counts the same in the objective. The class means and their
+    offsets count every class the same, however many labels it has; where distances do not decide,
+    the default rule prefers the class with more labels (``priors="labels"`` of
+    :class:`~metricmix.learning.rules.ClassMean`). With weights :math:`v_c`, of which only the
+    ratios matter,
+
+    - a label of class c counts :math:`v_c` times in a named objective, in supervised sources (where
+      their ``fit`` takes ``sample_weight``; forests and labels spread over graphs weigh classes
+      evenly whatever the weights) and in the losses that selection compares;
+    - probabilities are those for such shares of the classes,
+      :math:`p'_c(x) = v_c\, p_c(x) \,/ \sum_k v_k\, p_k(x)`, what a logistic regression with the
+      same ``class_weight`` of scikit-learn tends to as labels grow. "balanced" so predicts as if
+      classes were equally frequent; ``{label: 5.0}`` takes odds of 1 to 5 for even.
+
+    Accuracies of ``compare`` count every item the same. An objective of your own weights items
+    itself. Equal weights change nothing.
+
     Examples
     --------
     Thirty labels, and two ways to compare digits; the 1767 others are unlabelled:
@@ -107,6 +129,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     rho_local: float = 1e-3
     mixture: Any = "linear"
     device: str = "auto"
+    class_weight: Any = None
 
     @property
     def device_(self) -> str:

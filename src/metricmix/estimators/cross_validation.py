@@ -25,7 +25,7 @@ from metricmix.estimators.predictor import NEW_ITEMS
 from metricmix.estimators.stored_fit import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
-from metricmix.labels import as_labels, is_unlabelled, plain_labels
+from metricmix.labels import as_labels, group_numbers, is_unlabelled, plain_labels
 from metricmix.learning.candidates import Candidate
 from metricmix.learning.learned import Options
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit
@@ -47,7 +47,8 @@ __all__ = ["TUNED", "LabelledKFold", "MetricMixtureClassifierCV"]
 class LabelledKFold(BaseCrossValidator):
     """Cross-validation that splits the labelled items only, and keeps the others in training.
 
-    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1, NaN,
+    Each class is spread evenly over the folds, at random, as far as groups of items, which stay
+    together, allow; an item that is unlabelled (-1, NaN,
     None or pandas' NA; among texts "" or "-1") is in every training set and in no test set.
 
     Parameters
@@ -72,7 +73,7 @@ class LabelledKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training and test items of each fold; only y is used."""
+        """Yield the training and test items of each fold; only y and `groups` are used."""
         if y is None:
             raise InputError(
                 argument="y",
@@ -88,8 +89,15 @@ class LabelledKFold(BaseCrossValidator):
                 found=self.n_splits,
             )
         _, codes = np.unique(plain_labels(labels[known]), return_inverse=True)
+        own = None if groups is None else group_numbers(groups, len(labels))[known]
+        if own is not None and len(np.unique(own)) < self.n_splits:
+            raise InputError(
+                argument="n_splits",
+                expected=f"at most {len(np.unique(own))}, the number of groups of labelled items",
+                found=self.n_splits,
+            )
         for seed in self.seeds():
-            fold = deal(codes, self.n_splits, known.astype(np.uint64), seed)
+            fold = deal(codes, self.n_splits, known.astype(np.uint64), seed, groups=own)
             for number in range(self.n_splits):
                 test = known[fold == number]
                 yield np.setdiff1d(np.arange(len(labels)), test), test
@@ -125,8 +133,9 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     {parameters}
     rhos, betas, rules : sequences
         What to choose from. Rules are names or rule objects, such as ``KNearest(10)``.
-    new_items
-        As in :class:`MetricMixtureClassifier`.
+    new_items, class_weight
+        As in :class:`MetricMixtureClassifier`. Settings are chosen by the plain accuracy, whatever
+        the weights.
     cv : int or splitter
         A number means :class:`LabelledKFold` with that many folds (at most as many as there are
         labelled items), repeated twice.
@@ -168,6 +177,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     betas: Sequence[float] = (1.0,)
     rules: Sequence[str | Rule] = ("class-mean", "nearest", KNearest(5), KNearest(10))
     new_items: str = "attached"
+    class_weight: Any = None
     cv: Any = 5
 
     best_estimator_: MetricMixtureClassifier = field(init=False)
@@ -177,16 +187,22 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     cv_results_: dict[str, Any] = field(init=False)
     transduction_: AnyArray = field(init=False)
 
-    def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
-        """Choose the settings, and fit the best of them to all labels."""
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> MetricMixtureClassifierCV:
+        """Choose the settings, and fit the best of them to all labels.
+
+        `groups` are as in :meth:`MetricMixtureClassifier.fit`; a splitter that is given as `cv`
+        gets them.
+        """
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
         options = self.learning_options()
         options.check_refittable()
         with discard_previous_fit(self):
             opened = self._open(X, y, options)
             task, values = Classes.encode(y, type(self).__name__)
-            known, settings = known_items(opened, task, values), self._settings()
-            shared, folds = (opened, task, options, settings), self._folds(X, values, known, opened)
+            known = known_items(opened, task, values, self.class_weight, groups)
+            settings = self._settings()
+            folds = self._folds(X, values, known, opened, groups)
+            shared = opened, task, options, settings
             scores = list(map_tasks(scores_of_fold, shared, folds))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
@@ -198,7 +214,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return self
 
     def _folds(
-        self, X: Any, values: Indices, known: Known, opened: Input
+        self, X: Any, values: Indices, known: Known, opened: Input, groups: Any
     ) -> Iterator[tuple[Known, Known]]:
         """Yield what may be seen in each fold, and what is held out."""
         if self.cv is None or isinstance(self.cv, (int, np.integer)):
@@ -210,7 +226,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
                     test = known.items[dealt == number]
                     yield known.without(test), known.only(test)
             return
-        for train, test in check_cv(self.cv).split(X, values):
+        for train, test in check_cv(self.cv).split(X, values, groups):
             yield known.only(opened.samples[train]), known.only(opened.samples[test])
 
     def _settings(self) -> list[dict[str, Any]]:
@@ -342,7 +358,8 @@ def scores_of_fold(
         answers.append(metric.answers(as_rule(setting["rule"]), first, near))
     p, right = np.array(answers), held_out.y
     chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
-    loss = -np.log(np.maximum(chance, 1e-15)).mean(axis=1)
+    own = None if known.class_weights is None else known.class_weights[right]
+    loss = np.average(-np.log(np.maximum(chance, 1e-15)), axis=1, weights=own)
     return (p.argmax(axis=2) == right).mean(axis=1), loss
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from metricmix.estimators.stored_fit import (
     scales_of,
 )
 from metricmix.exceptions import InputError
-from metricmix.labels import check_label_order
+from metricmix.labels import check_groups, check_label_order, group_numbers
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learn import objective_of
 from metricmix.learning.learned import Learned, Options
@@ -218,7 +218,11 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         task = checked_task(fitted["classes"], values, len(whole), is_numeric=is_numeric)
         if values is not None:
             check_supervised(whole, values)
-            known = known_items(opened, task, values[opened.samples])
+            weight = getattr(self, "class_weight", None)
+            groups = fitted["groups"]
+            require(groups is None or groups.shape == values.shape, "expected a group of each item")
+            groups = None if groups is None else groups[opened.samples]
+            known = known_items(opened, task, values[opened.samples], weight, groups)
         chosen = given = self.learning_options()
         if selection is not None:
             check_selection(selection, whole.names, task)
@@ -319,13 +323,20 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         return weights_table(self.learned_, n_bootstrap, level, random_state)
 
 
-def known_items(opened: Input, task: Task, values: AnyArray) -> Known:
-    """Return what is known of all items of the stack, `values` being that of X."""
+def known_items(
+    opened: Input, task: Task, values: AnyArray, class_weight: Any = None, groups: Any = None
+) -> Known:
+    """Return what is known of all items of the stack, `values` and `groups` being those of X."""
     everyone = np.full(opened.stack.n_items, task.known_of(values).unknown, dtype=values.dtype)
     everyone[opened.samples] = values
-    known = task.known_of(everyone)
+    known = replace(task.known_of(everyone), class_weight=task.check_class_weight(class_weight))
+    if groups is not None:
+        of_all = len(values) + np.arange(opened.stack.n_items)
+        of_all[opened.samples] = group_numbers(groups, len(values))
+        check_groups(of_all, known.mask)
+        known = replace(known, groups=of_all)
     table = opened.X if isinstance(opened, FeatureInput) else None
-    return task.known_of(everyone, item_keys(opened.stack, known, table))
+    return replace(known, keys=item_keys(opened.stack, known, table))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -66,7 +66,7 @@ class MixturePredictor(MixtureEstimator):
 
     transduction_: AnyArray = field(init=False)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Learn the weights, and predict for the items without a label or target.
 
         Parameters
@@ -75,6 +75,17 @@ class MixturePredictor(MixtureEstimator):
         y : array of n labels or targets
             -1, NaN, None or pandas' NA (among texts also "" or "-1") marks items without a label;
             NaN, None or NA those without a target.
+        groups : array of n, optional
+            The group of each item, such as the patient, site or author; an item whose group is
+            missing is one by itself. Wherever labels are held out, all of a group are: in the folds
+            that choose sources, weights and rule, in the models of supervised sources, in what is
+            said of labelled items, in the resamples of `weights_table` and in `compare`. The loss
+            and the rule themselves take every label for one, and so does a network.
+
+        Raises
+        ------
+        InputError
+            If X, y or a parameter is not valid, or labelled items are all of one group.
         """
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
         if self.rule != "auto":
@@ -83,7 +94,8 @@ class MixturePredictor(MixtureEstimator):
             options = self.learning_options()
             opened = self._open(X, y, options)
             task, values = self._task.encode(y, type(self).__name__)
-            known = known_items(opened, task, values)
+            weight = getattr(self, "class_weight", None)
+            known = known_items(opened, task, values, weight, groups)
             with small_products(len(known.items)):
                 self.adopt(opened, fit(opened.stack, task, known, options))
         return self
@@ -191,7 +203,8 @@ class MixturePredictor(MixtureEstimator):
                 remedy="use 'attached'",
             )
         values = np.append(learned.labels.values, learned.labels.unknown)
-        known = learned.task.known_of(values.astype(learned.labels.values.dtype))
+        values = values.astype(learned.labels.values.dtype)
+        known = replace(learned.labels, values=values, keys=None, groups=None)
         table = self._check_table(X, self._input.specs, reset=False)
         for stack in self._input.augmented(table):
             mixture = learned.mixture
@@ -258,6 +271,8 @@ class MixturePredictor(MixtureEstimator):
         *,
         features: Any = None,
         graph: Any = None,
+        groups: Any = None,
+        order: Any = None,
         n_splits: int | None = None,
         n_repeats: int = 1,
         random_state: Any = 0,
@@ -277,6 +292,8 @@ class MixturePredictor(MixtureEstimator):
             self.learned_,
             features=features,
             graph=graph,
+            groups=groups,
+            order=order,
             made_from=made_from,
             n_splits=n_splits,
             n_repeats=n_repeats,

@@ -211,6 +211,7 @@ FIT_PARTS: dict[str, Any] = {
     "near": Mixture | None,
     "classes": AnyArray | None,
     "known": Indices | Floats | None,
+    "groups": Indices | None,
 }
 """What every fit over a stack leaves."""
 
@@ -226,6 +227,7 @@ def fit_state(opened: Input, learned: Learned, *, keep: bool) -> dict[str, Any]:
         "near": learned.near,
         "classes": None if known is None else learned.task.classes,
         "known": None if known is None else known.values,
+        "groups": None if known is None else known.groups,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import ConvergenceWarning
+from metricmix.fitting.as_new import ComparingNew
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.plan import FitRequest, OnProgress, StepProgress
 from metricmix.learning.bootstrap import weight_columns
+from metricmix.learning.comparison import compare
 from metricmix.learning.findings import diagnose
 from metricmix.learning.held_out import fold_seeds, held_out_of
 from metricmix.learning.learned import Learned
@@ -66,23 +69,32 @@ def fit_plan(
                 )
         else:
             weights = weight_columns(learned, 0)
-        known, task = model.known_, learned.task
+        known, task, as_new = model.known_, learned.task, None
+        if settings.held_out == "new":
+            about: Any = {"gathered": gathered, "settings": settings, "fit": fit_estimator}
+            as_new = partial(ComparingNew, **about)
         if settings.n_splits != 0 and len(known.items) >= task.fewest:
             with progress.step("accuracy") as report:
-                comparison = model.compare(
-                    n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                comparison = compare(
+                    model.learned_,
+                    order=gathered.items.order,
+                    n_splits=settings.n_splits,
+                    random_state=settings.seed,
+                    on_fold=report,
+                    comparing=as_new,
                 )
+        stayed = None if settings.held_out == "new" else comparison
         if storage.kind == "matrices":
             with progress.step("metric"):
                 metric = model.compute_metric()
                 items = nearest_labelled_item(metric, known.mask)
                 nearest = items, metric[np.arange(len(items)), items]
-                probabilities = held_out_answers(learned, comparison, settings.seed)
+                probabilities = held_out_answers(learned, stayed, settings.seed)
         else:
             with progress.step("nearest"):
                 distances, items = nearest_others(learned.lengths, None, known.items)
                 nearest = items[:, 0], distances[:, 0]
-                probabilities = held_out_answers(learned, comparison, settings.seed)
+                probabilities = held_out_answers(learned, stayed, settings.seed)
         shares = known_shares(gathered.sources, model.weights_)
         if not task.is_numeric:
             probabilities = lowered(probabilities, shares)
@@ -113,9 +125,10 @@ def fit_plan(
 def held_out_answers(learned: Learned, comparison: Comparison | None, seed: int = 0) -> Floats:
     """Return what the rule says of all items; of labelled ones, by refits without their labels.
 
-    Those of the comparison, where there is one; else of the folds that it has by default.
+    Those of the comparison, where it has held all of them out; else of the folds that it has by
+    default.
     """
-    if comparison is None:
+    if comparison is None or len(comparison.items) < len(learned.labels.items):
         return held_out_of(learned, fold_seeds(seed)[0]).among_all(learned)
     assert learned.known is not None
     answers = learned.answers.copy()
@@ -167,12 +180,13 @@ def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredicto
     X: Any = gathered.stack
     if gathered.stack.supervised:  # every fold computes these from its own labels
         stated["sources"], X = gathered.stack, gathered.stack.items
+    groups = gathered.items.groups
     if gathered.items.targets is not None:
-        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets)
-    labels = np.array(gathered.items.labels)
+        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets, groups=groups)
+    labels, stated["class_weight"] = np.array(gathered.items.labels), settings.class_weights
     if settings.tune:
-        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
-    return MetricMixtureClassifier(**stated).fit(X, labels)
+        return MetricMixtureClassifierCV(**stated).fit(X, labels, groups=groups).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels, groups=groups)
 
 
 def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:

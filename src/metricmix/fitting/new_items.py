@@ -84,7 +84,8 @@ class FitInputs:
         graphs = {one.spec.file: one.memberships or one.edges for one in links if one is not None}
         kept = [*(column.name for column in self.columns), *filter(None, [self.name])]
         columns = {name: self.items.columns[name] for name in kept}
-        bare: Any = {"relations": {}, "matrices": {}, "labels": None, "targets": None}
+        bare: Any = {"relations": {}, "matrices": {}}
+        bare |= dict.fromkeys(("labels", "targets", "groups", "order"))
         origin = replace(self.items.origin, numbers=(), unit="item")
         held = {
             "items": replace(self.items, columns=columns, origin=origin, **bare),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_sources import (
     NewItemData,
@@ -27,7 +28,7 @@ from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
 from metricmix.typing import AnyArray, Floats
 
-__all__ = ["NewLabel", "new_columns", "predict_new", "remarks_on_new"]
+__all__ = ["NewLabel", "new_columns", "new_rows", "predict_new", "remarks_on_new"]
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,27 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
     """
     kept, _ = without_unneeded(model, kept.for_labels(model.known_), new)
     metric = model.metric_
-    stack = metric.whole.stack
-    shares = known_shares(kept.sources, model.weights_, new)
-    if isinstance(stack, EdgeStack):
-        joined = metric.join(fill_new_edges(new_item_edges(kept, new), stack))
-        yield from labelled_new_items(model, new.items.ids, joined, shares)
+    shares, rows = known_shares(kept.sources, model.weights_, new), new_rows(model, kept, new)
+    if isinstance(rows, CrossEdges):
+        yield from labelled_new_items(model, new.items.ids, metric.join(rows), shares)
         return
+    values_at_once = 1 << 24  # dissimilarities that are passed to the model at a time
+    step = max(1, values_at_once // (rows.shape[1] * rows.shape[2]))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        joined = metric.join(rows[some], validate=False)
+        yield from labelled_new_items(model, new.items.ids[some], joined, shares[some])
+
+
+def new_rows(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> AnyArray | CrossEdges:
+    """Return the dissimilarities from new items to those of a fit, (m, n, R), or their edges.
+
+    `kept` has the sources of the labels of the fit.
+    """
+    metric = model.metric_
+    stack = metric.whole.stack
+    if isinstance(stack, EdgeStack):
+        return fill_new_edges(new_item_edges(kept, new), stack)
     by_source = [
         source.cross(
             new,
@@ -66,13 +82,7 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
         )
         for r, source in enumerate(kept.sources)
     ]
-    rows = np.stack(fill_new_rows(by_source, stack), axis=-1)
-    values_at_once = 1 << 24  # dissimilarities that are passed to the model at a time
-    step = max(1, values_at_once // (rows.shape[1] * rows.shape[2]))
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        joined = metric.join(rows[some], validate=False)
-        yield from labelled_new_items(model, new.items.ids[some], joined, shares[some])
+    return np.stack(fill_new_rows(by_source, stack), axis=-1)
 
 
 def remarks_on_new(

@@ -84,7 +84,8 @@ class FitOutcome:
         """How accuracies were found; warns if settings were tuned on the same labels."""
         if self.comparison is None:
             return ""
-        return self.comparison.how + f"; {TUNED}" * self.settings.tune
+        tuned = self.settings.tune and self.settings.held_out == "stay"
+        return self.comparison.how + f"; {TUNED}" * tuned
 
     @property
     def headline(self) -> str:
@@ -153,8 +154,8 @@ class FitOutcome:
         report = self.gathered.report
         of_columns = (line for column in report.columns for line in column.remarks())
         of_labels = label_remarks(report.classes, report.labels_left_out)
-        found = (*of_labels, *self.remarks_on_sources, *of_columns, *report.not_used)
-        return (*found, *self.notes)
+        found = (*report.set_apart, *of_labels, *self.remarks_on_sources, *of_columns)
+        return (*found, *report.not_used, *self.notes)
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.

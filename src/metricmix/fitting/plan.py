@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+import numpy as np
+
 from metricmix.dissimilarity.plan import JoinedData, Plan, plan_sources
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.value_storage import ValueStorage, choose_storage
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import did_you_mean, shorten
+from metricmix.items.columns import order_values
 from metricmix.items.items import Items, check_class_labels
 from metricmix.items.target import target_column, target_values
+from metricmix.labels import check_groups, group_numbers
 from metricmix.learning.task import Classes
 from metricmix.validation import check_choice
 
@@ -76,6 +80,16 @@ class FitRequest:
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
+    groups, order : str, optional
+        Columns, which are then no attributes: the groups that are held out together wherever labels
+        are; the numbers or dates by which the comparison tests later items on earlier labels. What
+        is chosen is cross-validated without regard to the order.
+    held_out : {"stay", "new"}
+        What held-out items of the comparison are: "stay": unlabelled items of the metric; "new":
+        items that are in no part of the fit, which is repeated without them in every fold.
+    class_weight : tuple of str
+        How much a label of each class counts: "balanced", or LABEL=NUMBER for each; see
+        :class:`~metricmix.MetricMixtureClassifier`.
     only : tuple of str
         Names of sources, if the others are to be left out; also of those beyond the limit.
     edges_per_item : int, optional
@@ -110,10 +124,15 @@ class FitRequest:
     dense: bool = False
     geodesic: int | str | None = None
     single_labels: str = "auto"
+    class_weight: tuple[str, ...] = ()
+    groups: str | None = None
+    order: str | None = None
+    held_out: str = "stay"
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
+        check_choice(self.held_out, ("stay", "new"), name="held_out")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense stores the values of all pairs of items, --edges-per-item those of some",
@@ -125,6 +144,26 @@ class FitRequest:
                 "without them",
                 remedy="pass one of the two",
             )
+
+    @property
+    def class_weights(self) -> dict[str, float] | str | None:
+        """The parameter `class_weight` of an estimator; InputError if a text cannot be read."""
+        if not self.class_weight or self.class_weight == ("balanced",):
+            return self.class_weight[0] if self.class_weight else None
+        found = {}
+        for text in self.class_weight:
+            label, _, number = text.rpartition("=")
+            try:
+                found[label] = float(number)
+            except ValueError:
+                label = ""
+            if not label:
+                raise InputError(
+                    argument="--class-weight",
+                    expected="balanced, or LABEL=NUMBER such as hill=2.5",
+                    found=f"{text!r}",
+                )
+        return found
 
     def storage(self, plan: Plan) -> ValueStorage:
         """Return how the values of the sources are to be stored."""
@@ -152,10 +191,17 @@ def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = N
     if items.label_column in kinds:
         told = kinds.pop(items.label_column)
         stated = stated or ("classes" if told == "category" else "number")
+    items, about = set_apart(items, options)
+    for name in (options.groups, options.order):
+        kinds.pop(str(name), None)
     target = target_column(items, stated)
     name_column(items, options.name)
     if target is None:
         items = with_classes(items, options)
+    elif options.class_weight:
+        raise InputError(
+            argument="--class-weight", expected="labels of classes, found a numeric target"
+        )
     elif options.tune:
         raise InputError(
             "chooses among rules for classes",
@@ -172,7 +218,48 @@ def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = N
         only=options.only,
         earlier=earlier,
     )
-    return replace(found, report=replace(found.report, target=target))
+    check_set_apart(items)
+    return replace(found, report=replace(found.report, target=target, set_apart=about))
+
+
+def set_apart(items: Items, options: FitRequest) -> tuple[Items, tuple[str, ...]]:
+    """Return the items without the columns of groups and order, and what these are, in words."""
+    groups, order, lines = options.groups, options.order, []
+    for option, column in {"--groups": groups, "--order": order}.items():
+        if column is not None and column not in items.columns:
+            known = list(items.columns)
+            expected = did_you_mean(known, column) if known else "no name without columns"
+            raise InputError(argument=option, expected=expected)
+    columns = {name: one for name, one in items.columns.items() if name not in (groups, order)}
+    if groups is not None:
+        texts = items.texts(groups)
+        number = len(set(texts) - {""})
+        lines.append(f"column {groups!r} is no source: its {number} groups are held out together")
+        items = replace(items, groups=texts)
+    if order is not None:
+        lines.append(f"column {order!r} is no source: it says which items are later")
+        items = replace(items, order=order_values(items, order, options.kinds.get(order)))
+    return replace(items, columns=columns), tuple(lines)
+
+
+def check_set_apart(items: Items) -> None:
+    """Raise unless labels are of several groups, and have an order where one is stated."""
+    known = np.array([bool(label) for label in items.labels or ()])
+    if items.targets is not None:
+        known = ~np.isnan(items.targets)
+    if items.groups is not None:
+        try:
+            check_groups(group_numbers(items.groups, len(items.ids)), known)
+        except InputError as error:
+            raise error.replace(argument="--groups") from None
+    missing = [] if items.order is None else np.flatnonzero(known & np.isnan(items.order)).tolist()
+    if missing:
+        raise InputError(
+            argument="--order",
+            expected="a number or date for every labelled item",
+            found=f"none for {items.ids[missing[0]]!r}",
+            remedy="fill it in, or remove the label",
+        )
 
 
 def name_column(items: Items, stated: str | None) -> str:
@@ -212,6 +299,11 @@ def with_classes(items: Items, options: FitRequest) -> Items:
                 f"{where}: expected two classes with at least two labelled items, found one item "
                 f"labelled {single}; label a few more, or pass --single-labels keep"
             )
+    try:
+        classes = np.array(sorted(set(items.labels or ()) - {""}))
+        Classes(classes).check_class_weight(options.class_weights)
+    except InputError as error:
+        raise error.replace(argument="--class-weight") from None
     return items
 
 

@@ -231,6 +231,24 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
     return tuple(scaled)
 
 
+def order_values(items: Items, name: str, stated: str | None = None) -> Floats:
+    """Return a column of numbers or dates, NaN where missing; InputError if it is neither.
+
+    >>> items = Items(("a", "b", "c"), {"seen": ("2024-05-31", "", "2023-01-01")})
+    >>> order_values(items, "seen").tolist()
+    [19874.0, nan, 19358.0]
+    """
+    alone = replace(items, columns={name: items.columns[name]})
+    (column,) = infer_columns(alone, {name: stated} if stated else None)
+    if column.kind not in NUMERIC:
+        raise InputError(
+            argument="--order",
+            expected="a column of numbers or dates that differ",
+            found=f"{name!r}: {column.why}",
+        )
+    return numbers_of(alone, column)
+
+
 def typed_column(items: Items, name: str, stated: str | None, n_missing: int) -> Column:
     """Return a column of numbers: its type, or what was stated, says what it is taken for."""
     values = np.asarray(items.columns[name])

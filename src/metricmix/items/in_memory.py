@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import InputError, errors_of_arguments
 from metricmix.items.cells import did_you_mean, is_known
+from metricmix.items.columns import order_values
 from metricmix.items.items import Items, Origin, Values
 from metricmix.items.number_formats import CellFormat, number_reading
 from metricmix.items.relation import Matrix, Relation
@@ -31,7 +32,14 @@ from metricmix.validation import as_float_array, check_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_items", "labels_of_type", "new_items_like", "relabelled_items"]
+__all__ = [
+    "as_items",
+    "groups_of",
+    "labels_of_type",
+    "new_items_like",
+    "order_of",
+    "relabelled_items",
+]
 
 COUNTS = "attributes"
 """What a sparse table of counts is called among the columns."""
@@ -117,6 +125,39 @@ def as_items(
         return replace(items, targets=target_numbers(given, len(ids)))
     listed = listed_answers(given, len(ids), "label")
     return replace(items, labels=label_texts(listed), label_type=label_type_of(listed))
+
+
+def groups_of(given: Any, n: int) -> tuple[str, ...]:
+    """Return the groups of n items as texts, "" where missing; InputError unless one for each."""
+    listed = list(given) if np.ndim(given) == 1 else []
+    if len(listed) != n:
+        raise InputError(
+            argument="groups",
+            expected=f"a group for each of {n} items",
+            found=f"shape {np.shape(given)}",
+        )
+    return texts_of(listed)
+
+
+def order_of(given: Any, n: int) -> Floats:
+    """Return numbers, dates or texts of these as numbers; InputError unless one for each item.
+
+    >>> order_of(np.array(["2024-05-31", "2024-06-01"], dtype="datetime64[D]"), 2).tolist()
+    [19874.0, 19875.0]
+    """
+    import pandas as pd
+
+    if np.shape(given) != (n,):
+        raise InputError(
+            argument="order",
+            expected=f"a number or date for each of {n} items",
+            found=f"shape {np.shape(given)}",
+        )
+    values, kind = values_of(pd.Series(np.asarray(given)), "order")
+    about = {"order": kind} if kind else {}
+    items = Items(tuple(map(str, range(n))), {"order": values}, dtypes=about)
+    with errors_of_arguments():
+        return order_values(items, "order")
 
 
 def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, pd.Index[Any]]:

@@ -113,6 +113,10 @@ class Items:
         Texts that were stated to be missing values.
     label_type : {"", "int", "bool", "float"}
         What labels were before they became texts, if not texts.
+    groups : tuple of str, optional
+        The group of each item, "" for one of its own: items that are held out together.
+    order : (n,) array, optional
+        Where an item comes in time, NaN where unknown: later ones are predicted from earlier ones.
     """
 
     ids: tuple[str, ...]
@@ -130,12 +134,14 @@ class Items:
     numbering: str = ""
     missing: tuple[str, ...] = ()
     label_type: str = ""
+    groups: tuple[str, ...] | None = None
+    order: Floats | None = None
     _plain: dict[str, Floats | None] = field(default_factory=dict, init=False, repr=False)
     _read: dict[tuple[str, Any], Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        given = [*self.columns.values(), self.labels, self.targets]
+        given = [*self.columns.values(), self.labels, self.targets, self.groups, self.order]
         lengths = {
             one.shape[0] if hasattr(one, "shape") else len(one) for one in given if one is not None
         }
@@ -184,6 +190,45 @@ class Items:
     def source(self) -> Path | str:
         """The file, or the argument, that the table comes from."""
         return self.origin.source
+
+    def take(self, positions: Any) -> Items:
+        """Return the items at some positions as the only ones there are.
+
+        Relations lose the edges of the other items, matrices their entries. Ids stay, also row
+        numbers.
+
+        >>> edges = Relation("roads", 3, ("a", "b", "c"), np.array([[0, 1], [1, 2]]))
+        >>> items = Items(("a", "b", "c"), {"size": np.arange(3.0)}, relations={"roads": edges})
+        >>> some = items.take([0, 1])
+        >>> some.ids, some.columns["size"].tolist(), some.relations["roads"].ends.tolist()
+        (('a', 'b'), [0.0, 1.0], [[0, 1]])
+        """
+        kept = np.asarray(positions)
+
+        def of(values: Any) -> Any:
+            if values is None or not isinstance(values, tuple):
+                return None if values is None else values[kept]
+            return tuple(values[k] for k in kept.tolist())
+
+        chosen = set(kept.tolist())
+        others = {item for k, item in enumerate(self.ids) if k not in chosen}
+        return replace(
+            self,
+            ids=of(self.ids),
+            columns={name: of(values) for name, values in self.columns.items()},
+            labels=of(self.labels),
+            targets=of(self.targets),
+            groups=of(self.groups),
+            order=of(self.order),
+            relations={
+                name: relation.named(self.ids).without(others)
+                for name, relation in self.relations.items()
+            },
+            matrices={name: one.without(others, self.ids) for name, one in self.matrices.items()},
+            origin=replace(self.origin, numbers=of(self.origin.numbers or tuple(range(len(self))))),
+            id_column="" if self.id_column is None else self.id_column,
+            first_row=None,
+        )
 
     def without_single_labels(self) -> Items:
         """Return the items with the labels left out that only one of them has."""

@@ -18,7 +18,7 @@ mostly edges between items is a graph, and its other edges are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,28 @@ class Relation:
         position = {item: k for k, item in enumerate(ids)}
         return np.array([position.get(name, -1) for name in self.ids], dtype=np.int64)
 
+    def named(self, ids: Sequence[str]) -> Relation:
+        """Return the same with names of its nodes: `ids`, in their order, if they have none."""
+        if self.ids is not None:
+            return self
+        self.numbers_in(ids)  # raises unless there are as many
+        return replace(self, ids=tuple(ids))
+
+    def without(self, ids: Collection[str]) -> Relation:
+        """Return the relation without some nodes and their edges."""
+        names = self.ids or ()
+        kept = np.array([name not in ids for name in names], dtype=bool)
+        place = np.cumsum(kept) - 1
+        used: NDArray[np.bool_] = np.all(kept[self.ends], axis=1)
+        found = self.select(used, place[self.ends], int(kept.sum()))
+        return replace(found, ids=tuple(name for name in names if name not in ids))
+
+    def touching(self, ids: Collection[str]) -> Relation:
+        """Return the edges with an end among some nodes."""
+        mine = np.array([name in ids for name in self.ids or ()], dtype=bool)
+        used: NDArray[np.bool_] = np.any(mine[self.ends], axis=1)
+        return replace(self.select(used, self.ends, self.n_nodes), ids=self.ids)
+
     def select(self, edges: NDArray[np.bool_], ends: Indices, n_nodes: int) -> Relation:
         """Return the edges of a mask, with new `ends` (of all edges) among `n_nodes` nodes."""
         weights = None if self.weights is None else self.weights[edges]
@@ -109,6 +131,24 @@ class Matrix:
     source: Path | str = "matrix"
     directed: bool = False
     is_tree: bool = False
+
+    def without(self, ids: Collection[str], everyone: Sequence[str]) -> Matrix:
+        """Return the matrix without some items; `everyone` are its items if they have no names."""
+        names = everyone if self.items is None else self.items
+        kept = np.flatnonzero([name not in ids for name in names])
+        items = None if self.items is None else tuple(names[k] for k in kept.tolist())
+        return replace(self, values=self.values[np.ix_(kept, kept)], items=items)
+
+    def between(
+        self, rows: Sequence[str], columns: Sequence[str], everyone: Sequence[str]
+    ) -> Floats:
+        """Return the entries from some items to others, NaN where it lacks one of them."""
+        names = everyone if self.items is None else self.items
+        number = {name: k for k, name in enumerate(names)}
+        i, j = (np.array([number.get(name, -1) for name in ids]) for ids in (rows, columns))
+        found = np.asarray(self.values[np.ix_(i, j)], dtype=np.float64)
+        found[i < 0] = found[:, j < 0] = np.nan
+        return found
 
     def name(self, i: int) -> str:
         """Return the name of item i, or its number, from 0 on."""

@@ -130,10 +130,10 @@ def baselines_of(data: ItemData, task: Task, known: Known) -> tuple[list[Baselin
     known : Known
     """
     if task.is_numeric:
-        found, remarks = baselines_of_numbers(data, known.items)
+        found, remarks = baselines_of_numbers(data, known)
         floor = Baseline("mean", task.floor, lambda train, y, test: np.full(len(test), y.mean()))
     else:
-        found, remarks = baselines_of_classes(data, known.items, task.n_classes)
+        found, remarks = baselines_of_classes(data, known)
         most_frequent = int(known.sizes.argmax())
         floor = Baseline(
             "most-frequent", task.floor, lambda train, y, test: np.full(len(test), most_frequent)
@@ -159,9 +159,9 @@ def drawn(n: int, most: int) -> AnyArray:
     return chosen
 
 
-def baselines_of_numbers(data: ItemData, items: Indices) -> tuple[list[Baseline], list[str]]:
+def baselines_of_numbers(data: ItemData, known: Known) -> tuple[list[Baseline], list[str]]:
     """Return ridge regression and nearest rows, if there is a table without missing values."""
-    table = data.table
+    table, items, groups = data.table, known.items, known.item_groups
     largest = 1 << 24  # numbers of a table up to which ridge regression is compared
     if table is None or table.shape[0] * table.shape[1] > largest:
         return [], ["no table to compare with ridge regression on"]
@@ -173,7 +173,11 @@ def baselines_of_numbers(data: ItemData, items: Indices) -> tuple[list[Baseline]
     def ridge(train: Indices, y: AnyArray, test: Indices) -> AnyArray:
         from sklearn.linear_model import RidgeCV
 
-        return standardised(RidgeCV(np.logspace(-3, 4, 15)), rows, train, y, test)
+        folds = None  # each row by itself
+        if groups is not None and len(np.unique(groups[train])) > 1:
+            dealt = deal(y, 5, known.item_keys[train], is_numeric=True, groups=groups[train])
+            folds = [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in set(dealt)]
+        return standardised(RidgeCV(np.logspace(-3, 4, 15), cv=folds), rows, train, y, test)
 
     def neighbours(train: Indices, y: AnyArray, test: Indices) -> AnyArray:
         from sklearn.neighbors import KNeighborsRegressor
@@ -196,10 +200,9 @@ def standardised(model: Any, rows: Floats, train: Indices, y: AnyArray, test: In
     return np.asarray(fitted.predict(rows[test]))
 
 
-def baselines_of_classes(
-    data: ItemData, labelled: Indices, n_classes: int
-) -> tuple[list[Baseline], list[str]]:
+def baselines_of_classes(data: ItemData, known: Known) -> tuple[list[Baseline], list[str]]:
     """Return classifiers on the table, and label propagation over the links."""
+    labelled, n_classes, groups = known.items, known.n_classes, known.item_groups
     found: list[Baseline] = []
     remarks = []
     if data.table is not None:
@@ -209,7 +212,7 @@ def baselines_of_classes(
                 f"1-NN, logistic regression and support vectors learn from {LEARNED_FROM} of the "
                 f"{len(labelled)} labels"
             )
-        rows = TableRows(data.table[labelled], learned_from)
+        rows = TableRows(data.table[labelled], learned_from, groups)
         found += [
             Baseline("1-nn", "1-NN on the table", rows.nearest),
             Baseline("logistic", "logistic regression on the table", rows.logistic),
@@ -230,7 +233,7 @@ def baselines_of_classes(
             links = joined(near, k)
     if links is not None and len(data.graphs) > 1:
         several = {**data.graphs, "all links": links}
-        best = BestGraph(several, labelled, n_classes)
+        best = BestGraph(several, labelled, n_classes, groups)
         found.append(Baseline("propagation", "label propagation over", best.predict, best.chosen))
     elif links is not None:
         spread = LinkPropagation(links, labelled, n_classes)
@@ -245,8 +248,8 @@ class TableRows:
     former. That keeps all their inner products, which are all that these classifiers look at.
     """
 
-    def __init__(self, table: Any, learned_from: Any) -> None:
-        self.learned_from = learned_from
+    def __init__(self, table: Any, learned_from: Any, groups: Indices | None = None) -> None:
+        self.learned_from, self.groups = learned_from, groups
         rows = table if isinstance(table, np.ndarray) else table.tocsr()
         if rows.shape[1] > learned_from.sum():
             product = rows @ rows[learned_from].T
@@ -274,7 +277,7 @@ class TableRows:
         """Return what logistic regression says; all folds and penalties are fitted together."""
         kept = self.learned_from[train]
         rows, (classes, codes) = self.rows[train[kept]], np.unique(y[kept], return_inverse=True)
-        folds = list(inner_folds(y[kept]))
+        folds = list(inner_folds(y[kept], self.groups, train[kept]))
         weights = np.array([*(known for known, _ in folds), np.ones(len(rows))], dtype=np.float64)
         order = np.argsort(PENALTIES)
         path = logistic_path(
@@ -305,7 +308,7 @@ class TableRows:
             return np.asarray(model.predict(values[np.ix_(asked, known)]))
 
         right = np.zeros(len(PENALTIES))
-        for known, out in inner_folds(y):
+        for known, out in inner_folds(y, self.groups, train):
             for k, C in enumerate(PENALTIES):
                 answer = predicted(C, np.flatnonzero(known), np.flatnonzero(out))
                 right[k] += (answer == y[out]).sum()
@@ -339,7 +342,14 @@ class LinkPropagation:
 class BestGraph:
     """Labels spread over one of several graphs, the best on parts of the training labels."""
 
-    def __init__(self, graphs: Mapping[str, Any], labelled: Indices, n_classes: int) -> None:
+    def __init__(
+        self,
+        graphs: Mapping[str, Any],
+        labelled: Indices,
+        n_classes: int,
+        groups: Indices | None = None,
+    ) -> None:
+        self.groups = groups
         self.graphs = {
             name: LinkPropagation(links, labelled, n_classes) for name, links in graphs.items()
         }
@@ -348,7 +358,7 @@ class BestGraph:
     def predict(self, train: Indices, y: Indices, test: Indices) -> Indices:
         """Return what the graph says that is right most often; among equal ones, the first."""
         right = dict.fromkeys(self.graphs, 0)
-        for known, out in inner_folds(y):
+        for known, out in inner_folds(y, self.groups, train):
             for name, graph in self.graphs.items():
                 answer = graph.predict(train[known], y[known], train[out])
                 right[name] += int((answer == y[out]).sum())
@@ -361,12 +371,16 @@ class BestGraph:
         return self.times.most_common(1)[0][0]
 
 
-def inner_folds(y: Indices) -> Iterator[tuple[Any, Any]]:
+def inner_folds(
+    y: Indices, groups: Indices | None = None, train: Any = slice(None)
+) -> Iterator[tuple[Any, Any]]:
     """Yield masks of the training labels to learn from and to judge by: one pair if there are many.
 
-    Folds without a label on one side are left out.
+    Those of a group stay together. Folds without a label on one side are left out.
     """
-    folds = deal(y, INNER, np.arange(len(y), dtype=np.uint64), keep_shares=True)
+    own = None if groups is None else groups[train]
+    keys = np.arange(len(y), dtype=np.uint64)
+    folds = deal(y, INNER, keys, keep_shares=True, groups=own)
     for fold in range(1 if len(y) > SPLIT_ONCE_FROM else int(folds.max()) + 1):
         out = folds == fold
         if out.any() and not out.all():

@@ -189,10 +189,11 @@ def bootstrap_weights(
 def resamples(
     rng: np.random.Generator, count: int, known: Known, options: Options, learned: Learned
 ) -> Iterator[RefitPlan]:
-    """Yield the plan of each resample."""
+    """Yield the plan of each resample: a weight for each label, the same for those of a group."""
+    of_group = known.of_group
     for _ in range(count):
         item_weights = np.zeros(known.n)
-        item_weights[known.items] = rng.exponential(size=len(known.items))
+        item_weights[known.items] = rng.exponential(size=known.n_groups)[of_group]
         seed = int(rng.integers(2**31))
         about: Any = {"item_weights": item_weights, "start": learned.mixture, "seed": seed}
         yield RefitPlan(known=known, options=options, keep_choice=True, **about)

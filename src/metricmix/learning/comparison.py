@@ -1,7 +1,8 @@
 r"""What learning is worth: the metric beside simpler choices, on labels that none of them saw.
 
 Items of known label or target are held out in turn. They stay in the metric as unlabelled ones,
-which is how the model treats items without a label. Supervised sources and weights are computed
+which is how the model treats items without a label (:mod:`metricmix.fitting.as_new` removes them
+from the data instead, for the accuracy on new items). Supervised sources and weights are computed
 anew from what is left: the weights of the fitted model know what is held out. Beside it stand
 
 - equal weights;
@@ -24,7 +25,7 @@ only would never be more than its error.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,19 +36,28 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.sources import ItemData
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.items.in_memory import order_of
+from metricmix.labels import check_groups, group_numbers
 from metricmix.learning.baselines import Baseline, baselines_of, item_data
-from metricmix.learning.held_out import default_splits, fold_answers, fold_seeds, plan_without
+from metricmix.learning.held_out import (
+    default_splits,
+    fold_answers,
+    fold_seeds,
+    later_items,
+    plan_without,
+)
 from metricmix.learning.learn import along
-from metricmix.learning.learned import Learned, total_weight
+from metricmix.learning.learned import Learned, Options, total_weight
 from metricmix.learning.refits import FoldMetric, RefitPlan, refits
 from metricmix.learning.rules import Rule
+from metricmix.learning.task import independent_errors
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer
 
-__all__ = ["compare"]
+__all__ = ["Comparing", "Fold", "compare", "training_folds", "weights_of"]
 
 NAMES = {
     "learned": "learned metric",
@@ -68,7 +78,7 @@ class Fold(NamedTuple):
     test : (M,) array
         Their positions among the items of known value.
     known : Known
-        What may be seen of all items of the stack.
+        What may be seen of all items of the stack; where these have an order, of earlier ones only.
     near : Known
         The same of the items of known value alone.
     stack : DissimilarityStack
@@ -87,11 +97,14 @@ def compare(
     *,
     features: Any = None,
     graph: Any = None,
+    groups: Any = None,
+    order: Any = None,
     made_from: ItemData | None = None,
     n_splits: int | None = None,
     n_repeats: int = 1,
     random_state: Any = 0,
     on_fold: Callable[[int, int], None] | None = None,
+    comparing: Callable[..., Comparing] | None = None,
 ) -> Comparison:
     """Compare the learning of a fitted model with simpler methods on held-out labels or targets.
 
@@ -109,6 +122,16 @@ def compare(
         was fitted to, or what :func:`~metricmix.sources_for` made the stack of.
     graph : optional
         The links between them, as :func:`~metricmix.dissimilarity.as_graph` takes them.
+    groups : array of n, optional
+        The group of each item of `stack_`: items of a group are held out together, also by the
+        models of supervised sources; one whose group is missing is held out by itself. Default:
+        those of the fit.
+    order : array of n, optional
+        Numbers or dates. The labels are then divided by it into one block more than there are
+        folds, equal values together, and each block but the first is tested on the labels before
+        it. Later labels are unknown to the fold; items without a label stay in the metric, also
+        later ones. What the fit chose, and supervised sources within a training set, are
+        cross-validated without regard to the order.
     made_from : ItemData, optional
         What the sources were computed from, if they do not say so.
     n_splits : int, optional
@@ -122,6 +145,8 @@ def compare(
     on_fold : callable, optional
         Called with (done, total) after each metric: one per source, one for equal weights, and one
         per fold.
+    comparing : callable, optional
+        What makes the folds, and says what methods predict; default: :class:`Comparing`.
 
     Returns
     -------
@@ -131,7 +156,8 @@ def compare(
     ------
     InputError
         If there are fewer than three labelled items or five known targets, the objective was made
-        for fixed labels, or `features` has not a row per item.
+        for fixed labels, `features` has not a row per item, labelled items are all of one group, or
+        `order` lacks a value of one of them or has fewer than three.
 
     Notes
     -----
@@ -169,16 +195,27 @@ def compare(
             expected=f"at least {task.fewest} known {task.noun}, to hold some out and learn from "
             f"the others, found {L}",
         )
+    if groups is not None:
+        known = replace(known, groups=group_numbers(groups, known.n))
+        learned = replace(learned, known=known)
+    if known.groups is not None:
+        check_groups(known.groups, known.mask)
+    if order is not None:
+        order = order_of(order, known.n)[known.items]
+        if n_repeats > 1:
+            raise InputError(argument="n_repeats", expected="1 with an order", found=n_repeats)
     seeds = fold_seeds(random_state, n_repeats)
     data = item_data(learned.whole, features, graph, made_from)
-    baselines, remarks = baselines_of(data, task, known)
     by_source = data.table is None or not data.complete
-    comparing = Comparing(learned, n_splits, seeds, by_source, on_fold or (lambda *_: None))
-    return comparing.run(baselines, remarks)
+    on_fold = on_fold or (lambda *_: None)
+    made = (comparing or Comparing)(learned, n_splits, seeds, by_source, on_fold, order)
+    return made.run(*made.baselines(data))
 
 
 class Comparing:
     """The folds of a comparison, and what each method predicts on them."""
+
+    held_out = "held-out items stay in the metric, unlabelled"
 
     def __init__(
         self,
@@ -187,33 +224,57 @@ class Comparing:
         seeds: list[int],
         by_source: bool,
         on_fold: Callable[[int, int], None],
+        order: Floats | None = None,
     ) -> None:
         self.learned, self.task, self.options = learned, learned.task, learned.options
         self.stack, self.known, self.items = learned.whole, learned.labels, learned.labels.items
         self.y, self.seeds, self.on_fold = self.known.y, seeds, on_fold
         self.source_rules = self.task.source_rules if by_source else {}
-        self.folds: list[Fold] = []
-        for repeat, seed in enumerate(seeds):
-            dealt = self.known.folds(n_splits, seed)
-            for number in range(int(dealt.max()) + 1):
-                test = np.flatnonzero(dealt == number)
-                known = self.known.without(self.items[test])
-                stack = self.stack.relabelled(known)
-                self.folds.append(Fold(repeat, test, known, known.take(self.items), stack))
+        self.names: tuple[str, ...] = self.stack.names
+        self.is_ordered = order is not None
+        self.folds = [self.fold(*dealt) for dealt in self.dealt(n_splits, order)]
         self.n_splits = len(self.folds) // len(seeds)
+        self.tested: Indices = np.unique(np.concatenate([fold.test for fold in self.folds]))
+
+    def fold(self, repeat: int, train: Indices, test: Indices) -> Fold:
+        """Return a fold, its supervised sources computed from the training labels."""
+        known = self.known.only(self.items[train])
+        return Fold(repeat, test, known, known.take(self.items), self.stack.relabelled(known))
+
+    def baselines(self, data: ItemData) -> tuple[list[Baseline], list[str]]:
+        """Return the models that learn no metric, and remarks on them."""
+        return baselines_of(data, self.task, self.known)
+
+    def dealt(self, n_splits: int, order: Floats | None) -> Iterator[tuple[int, Indices, Indices]]:
+        """Yield repeat, training items and held-out ones of each fold."""
+        if order is not None:
+            for train, test in later_items(order, n_splits, self.known.item_groups):
+                yield 0, train, test
+            return
+        for repeat, seed in enumerate(self.seeds):
+            folds = self.known.folds(n_splits, seed)
+            for number in range(int(folds.max()) + 1):
+                yield repeat, np.flatnonzero(folds != number), np.flatnonzero(folds == number)
+
+    @property
+    def possible(self) -> float:
+        """The share of held-out items whose class has a label in their training set."""
+        if self.task.is_numeric:
+            return 1.0
+        right = [np.isin(self.y[fold.test], fold.near.y) for fold in self.folds]
+        return float(np.concatenate(right).mean())
 
     def run(self, baselines: list[Baseline], remarks: list[str]) -> Comparison:
         """Compare all methods."""
-        task, names, R = self.task, self.stack.names, self.stack.n_sources
+        task, names, R = self.task, self.names, len(self.names)
         total = R + 1 + len(self.folds)
-        whole = total_weight(self.options.constraint)
-        found = {"equal": self.predicted(self.metrics(np.full(R, whole / R)))}
+        found = {"equal": self.predicted(self.metrics(None))}
         self.on_fold(1, total)
         inner = [self.inner_folds(fold) for fold in self.folds]
         singles, losses = [], []
         near: dict[str, list[list[AnyArray]]] = {kind: [] for kind in self.source_rules}
         for r in range(R):
-            metrics = self.metrics(whole * np.eye(R)[r])
+            metrics = self.metrics(names[r])
             singles.append(self.predicted(metrics))
             for kind, rule in self.source_rules.items():
                 near[kind].append(self.predicted(metrics, rule))
@@ -240,6 +301,7 @@ class Comparing:
         floor = [method for method in methods if baselines and method.kind == baselines[-1].kind]
         methods = [method for method in methods if method not in floor]
         methods += [self.method(names[r], "single", singles[r]) for r in range(R)]
+        groups = self.known.item_groups
         not_learned = sum(result.objective_kind == "none" for result in results)
         if not isinstance(self.options.objective, str):
             not_learned = 0
@@ -247,14 +309,16 @@ class Comparing:
             methods=(*methods, *floor),
             how="; ".join([*self.how(not_learned), *remarks]),
             task=task,
-            answers=answers,
-            items=self.stack.items[self.items],
-            labels=task.decode(self.y),
+            answers=answers[:, self.tested],
+            items=self.stack.items[self.items[self.tested]],
+            labels=task.decode(self.y[self.tested]),
             chosen={names[r]: best.count(r) for r in range(R)},
             weights=np.array([result.weights for result in results]),
             n_splits=self.n_splits,
             n_repeats=len(self.seeds),
             nothing_learned=not_learned == len(self.folds),
+            possible=self.possible,
+            groups=None if groups is None else groups[self.tested],
         )
 
     # -- one method --------------------------------------------------------------------------------
@@ -263,13 +327,14 @@ class Comparing:
         """Learn without what each fold holds out; the answers, by repeat, and the results."""
         answers = np.stack([self.task.blank(self.known) for _ in self.seeds])
         plans = [
-            replace(plan_without(self.learned, self.items[fold.test]), stack=fold.stack)
+            replace(plan_without(self.learned, fold.test), known=fold.known, stack=fold.stack)
             for fold in self.folds
         ]
         results = []
         learned = refits(self.stack, self.task, plans, partial(answers_and_result, self.items))
         for f, (fold, (of_fold, result)) in enumerate(zip(self.folds, learned, strict=True)):
-            answers[fold.repeat][fold.test] = of_fold
+            unseen = np.flatnonzero(~fold.near.mask)
+            answers[fold.repeat][fold.test] = of_fold[np.isin(unseen, fold.test)]
             results.append(result)
             on_fold(f)
         not_converged = sum(not result.has_settled for result in results)
@@ -281,8 +346,12 @@ class Comparing:
             )
         return answers, results
 
-    def metrics(self, weights: Floats) -> list[FoldMetric]:
-        """Return the metric of some weights in each fold: the same, unless sources are learned."""
+    def metrics(self, source: str | None) -> list[Any]:
+        """Return the metric of a source alone in each fold; None: equal weights of all.
+
+        It is the same in all folds, unless sources are learned.
+        """
+        weights = weights_of(self.stack, source, self.options)
         if self.stack.supervised:
             return [self.metric(weights, fold.stack) for fold in self.folds]
         return [self.metric(weights, self.stack)] * len(self.folds)
@@ -293,7 +362,7 @@ class Comparing:
         lengths = EdgeLengths(along(stack, mixture, self.options), mixture)
         return FoldMetric(lengths, self.items, self.options.n_jobs)
 
-    def predicted(self, metrics: list[FoldMetric], rule: Rule | None = None) -> list[AnyArray]:
+    def predicted(self, metrics: list[Any], rule: Rule | None = None) -> list[AnyArray]:
         """Return what is predicted for the items held out in each fold."""
         chosen = rule or self.options.rule
         return [
@@ -303,13 +372,9 @@ class Comparing:
 
     def inner_folds(self, fold: Fold) -> list[tuple[Indices, Known]]:
         """Divide the training items of a fold again: what is held out, and what is then known."""
-        dealt = fold.near.folds(min(self.n_splits, len(fold.near.items)), fold.repeat)
-        tests = [fold.near.items[dealt == k] for k in range(int(dealt.max()) + 1)]
-        return [(test, fold.near.without(test)) for test in tests]
+        return training_folds(fold.near, self.n_splits, fold.repeat)
 
-    def training_loss(
-        self, metric: FoldMetric, folds: list[tuple[Indices, Known]]
-    ) -> tuple[float, ...]:
+    def training_loss(self, metric: Any, folds: list[tuple[Indices, Known]]) -> tuple[float, ...]:
         """Return the loss of a metric on folds of the training items."""
         found = [metric.answers(self.options.rule, test, known) for test, known in folds]
         right = np.concatenate([self.y[test] for test, _ in folds])
@@ -317,18 +382,21 @@ class Comparing:
 
     def method(self, name: str, kind: str, of_folds: list[AnyArray]) -> Method:
         """Return how good the predictions of a method are."""
-        L, repeats = len(self.y), len(self.seeds)
-        predicted = np.empty((repeats, L), dtype=self.y.dtype)
-        for fold, values in zip(self.folds, of_folds, strict=True):
-            predicted[fold.repeat, fold.test] = values
-        errors = self.task.errors(predicted, self.y)
-        scores = np.array([1.0 - errors[f.repeat, f.test].mean() for f in self.folds])
+        y, L, repeats = self.y[self.tested], len(self.tested), len(self.seeds)
+        predicted = np.empty((repeats, L), dtype=y.dtype)
+        places = [(fold.repeat, np.searchsorted(self.tested, fold.test)) for fold in self.folds]
+        for place, values in zip(places, of_folds, strict=True):
+            predicted[place] = values
+        errors = self.task.errors(predicted, y)
+        scores = np.array([1.0 - errors[place].mean() for place in places])
         over_folds = float(np.std(scores, ddof=1) / np.sqrt(self.n_splits))
-        over_items = float(errors.std() / np.sqrt(L))
+        groups = self.known.item_groups
+        n_groups = None if groups is None else len(np.unique(groups[self.tested]))
+        over_items = float(errors.std() / np.sqrt(n_groups or L))
         error, mean = max(over_folds, over_items), 1.0 - float(errors.mean())
-        low, high = self.task.interval(errors)
-        balanced, macro = self.task.measures_of(predicted, self.y)
-        off = np.abs(predicted - self.y).mean() if self.task.is_numeric else np.nan
+        low, high = self.task.interval(errors, independent_errors(L, n_groups))
+        balanced, macro = self.task.measures_of(predicted, y)
+        off = np.abs(predicted - y).mean() if self.task.is_numeric else np.nan
         decoded = self.task.decode(predicted)
         return Method(
             name,
@@ -352,21 +420,49 @@ class Comparing:
         what = "known targets" if self.task.is_numeric else "labelled items"
         parts = [
             f"{self.n_splits} folds{dealt} over {L} {what}",
-            "held-out items stay in the metric, unlabelled",
+            self.held_out,
         ]
+        if self.is_ordered:
+            parts.insert(1, f"{len(self.tested)} tested on later items than those learned from")
+        groups = self.known.item_groups
+        if groups is not None:
+            together = f"items of a group are held out together ({self.known.n_groups} groups)"
+            parts.insert(1, together)
         alone = int((self.known.sizes == 1).sum()) if not self.task.is_numeric else 0
-        if alone:
+        if self.possible < 1.0 and (self.is_ordered or groups is not None):
+            parts.append(
+                "the class of some held-out items has no label in their training set, so that "
+                f"{100 * self.possible:.1f} % is the most that is possible"
+            )
+        elif alone:
             classes = "1 class has" if alone == 1 else f"{alone} classes have"
             parts.append(
                 f"{classes} a single labelled item, which no method can get right, so that "
                 f"{100 * (1 - alone / L):.1f} % is the most that is possible"
             )
+        if self.known.class_weights is not None:
+            parts.append("class weights count for metrics, not for models that learn none")
         if not_learned:
             parts.append(
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "
                 "learn from, and weights stayed equal"
             )
         return parts
+
+
+def weights_of(stack: DissimilarityStack, source: str | None, options: Options) -> Floats:
+    """Return the weights with which a source of a stack is alone; None: all are equal."""
+    chosen = np.array([source in (None, name) for name in stack.names])
+    return np.asarray(chosen * (total_weight(options.constraint) / chosen.sum()))
+
+
+def training_folds(near: Known, n_splits: int, seed: int) -> list[tuple[Indices, Known]]:
+    """Divide training items: what is held out, and what is then known of `near`."""
+    if near.n_groups < 2:  # a single group is left
+        near = replace(near, groups=None)
+    dealt = near.folds(min(n_splits, len(near.items)), seed)
+    tests = [near.items[dealt == k] for k in range(int(dealt.max()) + 1)]
+    return [(test, near.without(test)) for test in tests]
 
 
 def answers_and_result(items: Indices, learned: Learned, plan: RefitPlan) -> tuple[Floats, Any]:

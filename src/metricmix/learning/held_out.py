@@ -8,6 +8,7 @@ are left. On labels that mean nothing the answers are then right as often as cha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricmix.dissimilarity.known import Known
+from metricmix.exceptions import InputError
 from metricmix.learning.learned import Learned, id_of, seed_of
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit, refits
 from metricmix.learning.selection import chosen_centre
@@ -30,6 +32,7 @@ __all__ = [
     "default_splits",
     "fold_seeds",
     "held_out_of",
+    "later_items",
     "misfits",
     "plan_without",
     "typical_items",
@@ -63,9 +66,9 @@ class HeldOut(NamedTuple):
 def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
     """Return what refits without an item's label say of each labelled item.
 
-    In five folds; of at most 20 labels that are fewer than five a class, each by itself. Where
-    there are too few to hold one out, the answers say nothing, and distances are those of the fit.
-    Other folds for other seeds.
+    In five folds; of at most 20 labels that are fewer than five a class, each by itself; items of a
+    group always together. Where there are too few to hold one out, the answers say nothing, and
+    distances are those of the fit. Other folds for other seeds.
     """
     task, known = learned.task, learned.labels
     items = known.items
@@ -75,7 +78,9 @@ def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
         return HeldOut(items, answers, FoldMetric(learned.lengths, items).distances)
     if not learned.can_refit:  # only the rule does without the values
         metric = FoldMetric(learned.lengths, items, learned.options.n_jobs)
-        for test in np.arange(len(items))[:, None]:
+        of_group = known.of_group
+        for group in range(known.n_groups):
+            test = np.flatnonzero(of_group == group)
             own = known.take(items).without(test)
             answers[test] = metric.answers(learned.options.rule, test, own)
         return HeldOut(items, answers, metric.distances)
@@ -86,6 +91,55 @@ def held_out_of(learned: Learned, seed: int = 0) -> HeldOut:
     for test, (of_fold, rows) in zip(tests, found, strict=True):
         answers[test], distances[test] = of_fold, rows
     return HeldOut(items, answers, distances)
+
+
+def later_items(
+    order: Floats, n_splits: int, groups: Indices | None = None
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield what is learned from and what is tested, later items: positions of ordered labels.
+
+    The labels are divided by their order into one block more than there are folds, equal values
+    together. Each block but the first is tested on the labels before it, without those of its own
+    groups.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two such folds, or a value is missing.
+
+    Examples
+    --------
+    >>> for train, test in later_items(np.array([3.0, 1.0, 2.0, 2.0, 4.0]), 2):
+    ...     print(train, test)
+    [1 2 3] [0]
+    [0 1 2 3] [4]
+    """
+    if np.isnan(order).any():
+        raise InputError(
+            argument="order",
+            expected="a number or date for every labelled item",
+            found=f"none for {int(np.isnan(order).sum())} of {len(order)}",
+            remedy="fill it in, or remove the label",
+        )
+    values, ranks = np.unique(order, return_inverse=True)
+    block = np.searchsorted(np.sort(order), order) * (n_splits + 1) // len(order)
+    if len(np.unique(block)) < 3:
+        block = ranks * (n_splits + 1) // len(values)
+    folds = []
+    for number in np.unique(block)[1:]:
+        test, train = block == number, block < number
+        if groups is not None:
+            train &= ~np.isin(groups, groups[test])
+        if train.any():
+            folds.append((np.flatnonzero(train), np.flatnonzero(test)))
+    if len(folds) < 2:
+        other = "" if groups is None else " of other groups"
+        raise InputError(
+            argument="order",
+            expected=f"two later parts of the labelled items, with labels{other} before each",
+            found=f"{len(values)} different values",
+        )
+    yield from folds
 
 
 def fold_seeds(random_state: Any, n_repeats: int = 1) -> list[int]:
@@ -116,7 +170,7 @@ def fold_answers(items: Indices, learned: Learned, plan: RefitPlan) -> tuple[Flo
 
 
 def without_item(learned: Learned, item: int) -> Learned:
-    """Return what is learned without the value of an item; the same if it has none.
+    """Return what is learned without the values of an item's group; the same if it has none.
 
     An objective that was made for given labels, and sources of a loaded model that cannot be
     computed again, stay as they are: then only the rule does without the value.
@@ -125,8 +179,8 @@ def without_item(learned: Learned, item: int) -> Learned:
     if known is None or not known.mask[item] or len(known.items) < learned.task.fewest:
         return learned
     if not learned.can_refit:
-        return replace(learned, known=known.without(item))
-    return refit(learned.whole, learned.task, plan_without(learned, np.array([item])))
+        return replace(learned, known=known.without(known.mates(item)))
+    return refit(learned.whole, learned.task, plan_without(learned, known.mates(item)))
 
 
 # -- labels that look wrong, and items that are typical --------------------------------------------
@@ -222,15 +276,15 @@ def misfits(learned: Learned) -> list[Misfit]:
 
     Each label is held out, and sources, weights and rule are fitted again without it
     (:mod:`metricmix.learning.held_out`). An item is a misfit if the rule then prefers another
-    class, and they are ranked by :math:`\log (p_{other} / p_{given})`. The only item with a label
-    is not judged: without it, nothing is known of its class.
+    class, and they are ranked by :math:`\log (p_{other} / p_{given})`. The only item, or group,
+    with a label is not judged: without it, nothing is known of its class.
     """
     (items, p, distances), codes = learned.held_out, learned.labels.y
     classes, rows, d = learned.task.class_labels, np.arange(len(items)), distances.copy()
     given, best = p[rows, codes], p.argmax(axis=1)
     odds = np.log(np.maximum(p[rows, best], 1e-300)) - np.log(np.maximum(given, 1e-300))
     np.fill_diagonal(d, np.inf)
-    single = np.bincount(codes)[codes] == 1
+    single = ~learned.labels.has_others
     found = []
     n_nearest = 3  # labelled items that are evidence against a label
     for t in np.argsort(-odds, kind="stable").tolist():

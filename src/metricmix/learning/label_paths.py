@@ -236,7 +236,7 @@ class ClassScores:
     columns : list of K names
         The sources and "link"; "offset", where the rule has offsets or shares of labels; with more
         than 500 labelled items "within", what the distances within the class and its offset take
-        off its score.
+        off its score; "class weight", minus its logarithm, where there are class weights.
     parts : (C, K) array
         They add up to the scores.
     """
@@ -285,15 +285,26 @@ def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
     if len(codes) > LABELS_BY_SOURCE:
         means = class_mean_scores(parts, codes, rule.n_classes).T
         columns.append(unused_name("within", names))
-        return ClassScores(classes, columns, np.column_stack([means, -rule.distances[1]]))
+        return weighted_scores(rule, classes, columns, [means, -rule.distances[1]])
     if rule not in _WITHIN:
         _WITHIN[rule] = within_by_source(rule)
     within = _WITHIN[rule]
-    means = class_mean_scores(parts, codes, rule.n_classes, within.T).T
+    found = [class_mean_scores(parts, codes, rule.n_classes, within.T).T]
     if examples is None and isinstance(rule.rule, ClassMean) and rule.rule.shifts_classes:
         columns.append(unused_name("offset", names))
-        means = np.column_stack([means, within.sum(axis=1) - rule.distances[1]])
-    return ClassScores(classes, columns, means)
+        found.append(within.sum(axis=1) - rule.distances[1])
+    return weighted_scores(rule, classes, columns, found)
+
+
+def weighted_scores(
+    rule: FittedRule, classes: list[Any], columns: list[str], parts: list[Floats]
+) -> ClassScores:
+    """Return scores by source, with what the weights of the classes take off them, if any."""
+    weights = rule.known.class_weights
+    if weights is not None:
+        columns.append(unused_name("class weight", rule.lengths.stack.names))
+        parts.append(-np.log(weights))
+    return ClassScores(classes, columns, np.column_stack(parts))
 
 
 def within_by_source(rule: FittedRule) -> Floats:

@@ -29,6 +29,7 @@ from metricmix.learning.examples import Examples
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned, Options
 from metricmix.learning.rules import FittedRule, Rule, Spreading
+from metricmix.learning.rules.rule import reweighted
 from metricmix.learning.task import Task
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
@@ -181,6 +182,8 @@ class FoldMetric:
     def answers(self, rule: Rule, test: Indices, known: Known) -> Floats:
         """Return the answers for held-out items by a rule: probabilities (M, C) or numbers (M,).
 
+        Class weights of what is known count, as in :class:`~metricmix.learning.rules.FittedRule`.
+
         Parameters
         ----------
         rule : Rule
@@ -194,13 +197,17 @@ class FoldMetric:
         Over sparse edges in several parts, an item is judged by the known items that it reaches.
         Where it reaches none, the answer says nothing: equal probabilities, or the median target.
         """
+        return reweighted(self.unweighted(rule, test, known), known.class_weights)
+
+    def unweighted(self, rule: Rule, test: Indices, known: Known) -> Floats:
+        """Return the answers of a rule, class weights aside."""
         if isinstance(rule, Spreading):
             values: AnyArray = np.full(self.lengths.n, -1)
             values[self.items] = known.values
             fit = FittedRule(rule, self.lengths, Known(values, known.n_classes), self.n_jobs)
             k = rule.n_neighbors
             fit.distances = self.neighbours[k] = self.neighbours.get(k) or fit.distances
-            return np.asarray(fit.of_items[self.items[test]])
+            return np.asarray(fit.unweighted[self.items[test]])
         train, of_examples = known.items, rule.of_examples()
         if of_examples is not None and (found := self.to_examples(test, known)) is not None:
             d, between = found

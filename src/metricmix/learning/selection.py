@@ -1,10 +1,11 @@
 r"""Model selection: weights, ridge and rule, on held-out labels or targets.
 
-Items of known value are held out in turn, and stay in the metric; supervised sources are computed
-anew from what is left. Every candidate, a way to weigh the sources and a rule, gives answers for
-the held-out items, and candidates are compared by their losses, item by item. Class probabilities
-get a temperature first, one number per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule
-that is right but too sure of itself is not taken for a bad one.
+Items of known value are held out in turn, those of a group together, and stay in the metric;
+supervised sources are computed anew from what is left. Every candidate, a way to weigh the sources
+and a rule, gives answers for the held-out items, and candidates are compared by their losses, item
+by item; errors of items of a group may depend on each other. Class probabilities get a temperature
+first, one number per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule that is right but too
+sure of itself is not taken for a bad one. Class weights multiply the losses.
 
 The first candidate, non-negative weights with a ridge that fades as labels grow and the default
 rule, is kept unless another one is better by more than three standard errors of the paired
@@ -35,6 +36,7 @@ from metricmix.learning.rules import Spreading
 from metricmix.learning.task import Task
 from metricmix.learning.trials import FOLDS, Trials
 from metricmix.objectives.base import Objective
+from metricmix.typing import Floats, Indices
 
 __all__ = ["chosen_centre", "fit", "select", "select_sources"]
 
@@ -79,12 +81,14 @@ def select(stack: DissimilarityStack, task: Task, known: Known, options: Options
     trials = Trials(stack, task, known, options)
     compared = trials.affordable(candidates)
     answers = trials.run(compared)
-    losses = np.array([task.losses(of_one, known.y) for of_one in answers])
+    weights = known.label_weights()
+    own = None if weights is None else weights[known.items]
+    losses = np.array([task.losses(of_one, known.y, own) for of_one in answers])
     errors = np.array([task.errors(task.predictions(of_one), known.y) for of_one in answers])
     if task.is_numeric:
         errors = losses
     gains = losses[0] - losses
-    gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / np.sqrt(len(known.items))
+    gain, error = gains.mean(axis=1), mean_errors(gains, known.item_groups)
     score = 1.0 - errors.mean(axis=1)
     asked = [options.geodesic == "auto" and one.geodesic is not None for one in compared]
     clear = gain > np.where(asked, CLEAR_IF_ASKED, CLEAR) * error
@@ -125,6 +129,25 @@ def why_not_compared(
     return ""
 
 
+def mean_errors(values: Floats, groups: Indices | None = None) -> Floats:
+    r"""Return the standard errors of the means of rows (K, L), whose columns may have groups.
+
+    .. math:: \frac1L \sqrt{\frac{G}{G - 1} \sum_g \Big( \sum_{i \in g} (x_i - \bar x) \Big)^2}
+
+    >>> mean_errors(np.array([[0.0, 1.0, 0.0, 1.0]])).round(3)
+    array([0.289])
+    >>> mean_errors(np.array([[0.0, 1.0, 0.0, 1.0]]), np.array([0, 1, 0, 1])).round(3)
+    array([0.5])
+    """
+    L = values.shape[1]
+    if groups is None:
+        return np.asarray(values.std(axis=1, ddof=1) / np.sqrt(L))
+    _, of_group = np.unique(groups, return_inverse=True)
+    apart, G = values - values.mean(axis=1, keepdims=True), int(of_group.max()) + 1
+    sums = np.stack([np.bincount(of_group, row) for row in apart])
+    return np.asarray(np.sqrt(np.square(sums).sum(axis=1) * G / (G - 1)) / L)
+
+
 # -- few labels ------------------------------------------------------------------------------------
 
 
@@ -138,8 +161,9 @@ def select_sources(
     one has the share 1 / R of every distance. So the centre is chosen:
 
     1. Labelled items whose class has another one are held out, each by itself up to 20 of them,
-       else in 20 folds. They stay in the metric as unlabelled items. Supervised sources stay as
-       they are: their values between labelled items are predictions without the items' own labels.
+       else in 20 folds; items of a group together. They stay in the metric as unlabelled items.
+       Supervised sources stay as they are: their values between labelled items are predictions
+       without the items' own labels.
     2. Sources are ranked by the log loss of the default rule in the metric of each source alone.
     3. Equal weights of the k best sources, k = 1 .. R - 1, are compared with equal weights of all,
        item by item. The temperature of the probabilities is fitted first, as in :func:`select`.
@@ -180,7 +204,7 @@ def select_sources(
     is_open = options.shrink_to == "equal" and not options.is_local and not task.is_numeric
     if not is_open or not is_left_to_few(options, task, known) or stack.n_sources == 1:
         return None
-    judged = np.flatnonzero(known.sizes[known.y] > 1)
+    judged = np.flatnonzero(known.has_others)
     if len(judged) < 4 or stack.edges is not None:
         return None
     first = candidates_of(options, task, stack.names, known)[0]
@@ -198,8 +222,9 @@ def select_sources(
     found = [trials.equal_losses(first, names) for names in (None, *subsets)]
     losses = np.array([of_one for of_one, _ in found])
     accuracy = np.array([right for _, right in found])
-    gains, root = losses[0] - losses, np.sqrt(len(judged))
-    gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / root
+    groups = None if known.item_groups is None else known.item_groups[judged]
+    gains = losses[0] - losses
+    gain, error = gains.mean(axis=1), mean_errors(gains, groups)
     same = 1e-3  # difference of log losses below which fewer sources are taken for as good
     clear = (gain > np.maximum(error, same)) & (accuracy >= accuracy[0])
     chosen, n = 0, f"{len(judged)} held-out labels"
@@ -210,7 +235,7 @@ def select_sources(
         # Standard errors within which fewer sources are as good as the best choice: where a single
         # item makes the difference, that is one standard error.
         errors_within = 2.0
-        within = np.maximum(errors_within * behind.std(axis=1, ddof=1) / root, same)
+        within = np.maximum(errors_within * mean_errors(behind, groups), same)
         chosen = int(np.flatnonzero(clear & (behind.mean(axis=1) <= within))[0])
         reason = (
             f"the log loss of these sources on {n} is smaller by {gain[chosen]:.3f} ± "

@@ -17,6 +17,7 @@ objective  ``"class-means"``                       ``"kernel-regression"``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from scipy.optimize import minimize_scalar
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError, warn_caller
+from metricmix.items.cells import did_you_mean
 from metricmix.labels import as_labels, check_targets, is_unlabelled, plain_labels
 from metricmix.learning.rules import (
     ClassMean,
@@ -36,9 +38,9 @@ from metricmix.learning.rules import (
     Rule,
 )
 from metricmix.typing import AnyArray, Floats, Indices, Keys
-from metricmix.validation import unmasked
+from metricmix.validation import check_number, unmasked
 
-__all__ = ["Classes", "Numbers", "Task", "wilson_interval"]
+__all__ = ["Classes", "Numbers", "Task", "independent_errors", "wilson_interval"]
 
 
 Z_90, INDEPENDENT = 1.645, 0.5
@@ -56,6 +58,20 @@ def wilson_interval(share: Any, count: Any, z: float) -> tuple[Floats, Floats]:
     centre = (share * count + z**2 / 2.0) / total
     half = z / total * np.sqrt(share * (1.0 - share) * count + z**2 / 4.0)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def independent_errors(n_items: int, n_groups: int | None = None) -> float:
+    """Return as how many independent errors those of items that were held out in folds count.
+
+    Folds share most of their training items, so half as many as items. (The half was chosen on 18
+    data sets; docs/benchmarks.md has the coverage on 24 others.) At most as many as groups, whose
+    items may all be right or wrong together.
+
+    >>> independent_errors(30), independent_errors(30, 6)
+    (15.0, 6.0)
+    """
+    half = INDEPENDENT * n_items
+    return half if n_groups is None else min(half, float(n_groups))
 
 
 class Task(ABC):
@@ -95,6 +111,14 @@ class Task(ABC):
         """Return what is known of items, from class numbers or targets."""
         return Known(values, self.n_classes, keys)
 
+    def check_class_weight(self, given: Any) -> tuple[float, ...] | str | None:
+        """Return the weights of the classes, in their order; InputError for numbers."""
+        if given is None:
+            return None
+        raise InputError(
+            argument="class_weight", expected="None for a numeric target", found=f"{given!r}"
+        )
+
     @abstractmethod
     def is_few(self, known: Known) -> bool:
         """Return whether there are too few labels or targets to compare candidates on."""
@@ -112,20 +136,22 @@ class Task(ABC):
         """Return answers for the L items of known value that say nothing."""
 
     @abstractmethod
-    def losses(self, answers: Floats, y: AnyArray) -> Floats:
-        """Return the loss of each of L answers, by which candidates are compared."""
+    def losses(self, answers: Floats, y: AnyArray, weights: Floats | None = None) -> Floats:
+        """Return the loss of each of L answers, by which candidates are compared.
+
+        Times its weight, 1 on average, where there are weights.
+        """
 
     @abstractmethod
     def errors(self, predicted: AnyArray, y: AnyArray) -> Floats:
         """Return what each prediction takes from the score, (..., L): score = 1 - mean error."""
 
     @abstractmethod
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return the ends of a 90 % interval for the score of items of unknown value.
 
-        `errors` (repeats, L) are those of items of known value, held out in folds. Folds share most
-        of their training items, so the errors are treated as L / 2 independent ones. (The half was
-        chosen on 18 data sets; docs/benchmarks.md has the coverage on 24 others.)
+        `errors` (repeats, L) are those of items of known value, held out in folds, as many as
+        `trials` independent ones (:func:`independent_errors`).
         """
 
     def measures_of(self, predicted: AnyArray, y: AnyArray) -> tuple[float, float]:
@@ -228,6 +254,29 @@ class Classes(Task):
         codes[~unlabelled] = numbers
         return cls(classes), codes
 
+    def check_class_weight(self, given: Any) -> tuple[float, ...] | str | None:
+        """Return the weights of the classes, in their order, 1 for those that are not named.
+
+        >>> Classes(np.array(["hill", "coast"])).check_class_weight({"coast": 5})
+        (1.0, 5.0)
+        """
+        if given is None or (isinstance(given, str) and given == "balanced"):
+            return given
+        if not isinstance(given, Mapping):
+            raise InputError(
+                argument="class_weight",
+                expected="None, 'balanced' or a dictionary of a number > 0 by label",
+                found=f"{given!r}",
+            )
+        known = self.class_labels
+        for label, weight in given.items():
+            if label not in known:
+                near = did_you_mean(self.class_names, str(label))
+                raise InputError(argument="class_weight", expected=near)
+            name = f"class_weight[{label!r}]"
+            check_number(weight, name=name, low=0.0, open_low=True)
+        return tuple(float(given.get(label, 1.0)) for label in known)
+
     def is_few(self, known: Known) -> bool:
         """Return whether there are fewer than five labels per class."""
         return bool(np.bincount(known.y).mean() < self.FEW)
@@ -248,7 +297,7 @@ class Classes(Task):
         """Return equal probabilities."""
         return np.full((len(known.items), self.n_classes), 1.0 / self.n_classes)
 
-    def losses(self, answers: Floats, y: AnyArray) -> Floats:
+    def losses(self, answers: Floats, y: AnyArray, weights: Floats | None = None) -> Floats:
         """Return the log loss of each item, (L,), at the temperature with the smallest mean.
 
         >>> task = Classes(np.array(["a", "b"]))
@@ -261,7 +310,8 @@ class Classes(Task):
         def losses(log_sharpness: float) -> Floats:
             scaled = np.exp(log_sharpness) * logs
             total = np.log(np.exp(scaled).sum(axis=1))
-            return np.asarray(total - scaled[np.arange(len(y)), y])
+            found = np.asarray(total - scaled[np.arange(len(y)), y])
+            return found if weights is None else found * weights
 
         found = minimize_scalar(lambda t: losses(t).mean(), bounds=(-4.0, 4.0), method="bounded")
         return losses(float(found.x))
@@ -270,16 +320,15 @@ class Classes(Task):
         """Return 1 for each class number that is wrong, else 0."""
         return np.asarray(predicted != y, dtype=np.float64)
 
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return Wilson's interval for the accuracy.
 
         >>> task = Classes(np.array(["a", "b"]))
-        >>> low, high = task.interval(np.zeros((1, 30)))
+        >>> low, high = task.interval(np.zeros((1, 30)), 15.0)
         >>> round(low, 3), round(high, 3)
         (0.847, 1.0)
         """
-        share, trials = 1.0 - errors.mean(), INDEPENDENT * errors.shape[1]
-        low, high = wilson_interval(share, trials, Z_90)
+        low, high = wilson_interval(1.0 - errors.mean(), trials, Z_90)
         return float(low), float(high)
 
     def measures_of(self, predicted: AnyArray, y: AnyArray) -> tuple[float, float]:
@@ -381,7 +430,7 @@ class Numbers(Task):
         """Return the median target."""
         return np.full(len(known.items), float(np.median(known.y)))
 
-    def losses(self, answers: Floats, y: AnyArray) -> Floats:
+    def losses(self, answers: Floats, y: AnyArray, weights: Floats | None = None) -> Floats:
         """Return squared errors as shares of the variance, outliers clipped."""
         return self.errors(answers, moved_in(y))
 
@@ -389,9 +438,9 @@ class Numbers(Task):
         """Return squared errors as shares of the variance."""
         return np.asarray(np.square(predicted - y) / (float(y.var()) or 1.0))
 
-    def interval(self, errors: Floats) -> tuple[float, float]:
+    def interval(self, errors: Floats, trials: float) -> tuple[float, float]:
         """Return the normal interval for R²."""
-        score, trials = 1.0 - float(errors.mean()), INDEPENDENT * errors.shape[1]
+        score = 1.0 - float(errors.mean())
         half = Z_90 * float(errors.std()) / np.sqrt(trials)
         return score - half, min(1.0, score + half)
 

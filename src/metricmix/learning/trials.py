@@ -204,15 +204,17 @@ class Trials:
     def equal_losses(self, first: Candidate, names: tuple[str, ...] | None) -> tuple[Floats, float]:
         """Return the log loss and the accuracy of equal weights of some sources.
 
-        Of each item with another one in its class, by folds of these.
+        Of each item with another one in its class, outside of its group, by folds of these.
         """
         equal = replace(first, weights="equal", constraint=None, rho=None, sources=names)
         metric = self.metric(equal, self.sources, self.known)
-        judged = self.known.sizes[self.known.y] > 1
+        judged = self.known.has_others
         folds = self.known.only(judged).folds(min(20, int(judged.sum())))
         answers, places = self.task.blank(self.known), np.flatnonzero(judged)
         for fold in range(int(folds.max()) + 1):
             test = places[folds == fold]
             answers[test] = metric.answers(equal.rule, test, self.known.without(test))
         p, right = answers[judged], self.known.y[judged]
-        return self.task.losses(p, right), float((p.argmax(axis=1) == right).mean())
+        weights = self.known.label_weights()
+        own = None if weights is None else weights[judged]
+        return self.task.losses(p, right, own), float((p.argmax(axis=1) == right).mean())

@@ -234,6 +234,10 @@ class Comparison:
         As used: not more splits than labelled items.
     nothing_learned : bool
         Whether weights were equal in all folds, for want of labels.
+    possible : float
+        The share of held-out items whose class has a label in their training set.
+    groups : (L,) array or None
+        Numbers of the groups of the items, which were held out together.
     """
 
     methods: tuple[Method, ...]
@@ -247,6 +251,8 @@ class Comparison:
     n_splits: int
     n_repeats: int
     nothing_learned: bool = False
+    possible: float = 1.0
+    groups: Indices | None = None
 
     def __getitem__(self, kind: str) -> Method:
         """Return the method of a kind of which there is one."""
@@ -311,21 +317,20 @@ class Comparison:
         learned = self["learned"]
         gains = learned.scores - rival.scores
         apart = (rival.errors - learned.errors).mean(axis=0)
-        possible = 1.0
-        if not self.task.is_numeric:
-            counts = np.unique(self.labels, return_counts=True)[1]
-            possible = float(1.0 - (counts == 1).sum() / max(1, counts.sum()))
+        n_items = len(apart)
+        if self.groups is not None:  # errors of a group depend on each other
+            apart = np.bincount(np.unique(self.groups, return_inverse=True)[1], apart)
         return PairedDifference(
             learned,
             rival,
             learned.mean - rival.mean,
             float(np.std(gains, ddof=1) / np.sqrt(self.n_splits)),
             self.n_splits,
-            float(np.sqrt(np.square(apart).sum()) / len(apart)) if len(apart) else np.inf,
+            float(np.sqrt(np.square(apart).sum()) / n_items) if n_items else np.inf,
             self.task,
             mine="equal weights" if self.nothing_learned else "the learned metric",
             source=self.best_source,
-            possible=possible,
+            possible=self.possible,
             floor=self.methods[-1].mean,
         )
 

@@ -7,7 +7,7 @@
     │                           start at a multiple of 64 bytes of the file
     └── manifest.json           written last:
         ├── format              "metricmix-model"
-        ├── format_version      4
+        ├── format_version      5
         ├── metricmix           the version of metricmix that wrote it
         ├── content             whatever the caller wants to have back, in terms of JSON
         ├── arrays              by NAME: dtype, shape, crc32 of the member

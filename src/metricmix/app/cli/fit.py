@@ -193,6 +193,34 @@ def nearest_items(
     "take precedence.",
 )
 @click.option(
+    "--groups",
+    metavar="COLUMN",
+    help="The column of groups, such as patients, sites or authors: wherever labels are held out, "
+    "all of a group are. It is not used as a source.",
+)
+@click.option(
+    "--order",
+    metavar="COLUMN",
+    help="A column of numbers or dates: accuracies are those of later items, from the labels "
+    "before them. It is not used as a source.",
+)
+@click.option(
+    "--held-out",
+    type=click.Choice(["stay", "new"]),
+    default="stay",
+    show_default=True,
+    help="Whether held-out items stay in the metric, unlabelled, or are new: all of the fit is "
+    "repeated without them in every fold, and they are predicted as predict does.",
+)
+@click.option(
+    "--class-weight",
+    multiple=True,
+    metavar="balanced|LABEL=NUMBER",
+    help="How much labels of a class count, in learning and in the odds of predictions: balanced, "
+    "inversely to how many there are; or a number for a label, 1 for the others; may be given "
+    "several times.",
+)
+@click.option(
     "--rule",
     type=click.Choice(list(dict.fromkeys(rule.name for rule in RULES))),
     help="The rule that predicts labels from distances.  [default: chosen on held-out labels]",

@@ -51,7 +51,7 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             )
         if target.code:
             click.echo(f"  column {items.label_column!r}: {target.code}")
-    for line in filter(None, (items.origin.remark, items.numbering)):
+    for line in filter(None, (items.origin.remark, items.numbering, *report.set_apart)):
         click.echo(f"  {line}")
     if storage is None:
         doubtful = [

@@ -49,8 +49,9 @@ def run_page(
     if outcome.comparison is not None and outcome.comparison.classes is not None:
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
-    facts += [("Read", text) for text in (items.origin.remark, items.numbering) if text]
     joined = gathered.report
+    read = (items.origin.remark, items.numbering, *joined.set_apart)
+    facts += [("Read", text) for text in read if text]
     facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
     target = joined.target
     if target is not None:

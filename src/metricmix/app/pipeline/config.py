@@ -144,6 +144,9 @@ def resolved(settings: Options, plan: Plan | JoinedData) -> Options:
         for name in kinds:
             if (name == pattern or fnmatchcase(name, pattern)) and kinds[name] != "ignore":
                 kinds[name] = kind
+    for column in (settings.groups, settings.order):  # no columns of the report
+        if column in settings.kinds:
+            kinds[str(column)] = settings.kinds[str(column)]
     if isinstance(settings, FitSettings):
         settings = replace(settings, id=plan.items.id_option)
     return replace(
@@ -210,6 +213,8 @@ def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
     lines += commented(
         [(f"{key(c.name)} = {quote(whole.kinds[c.name])}", c.why) for c in report.columns]
     )
+    apart = whole.kinds.keys() - {column.name for column in report.columns}
+    lines += [f"{key(name)} = {quote(whole.kinds[name])}" for name in sorted(apart)]
     lines += ["", "[sources]  # remove lines, or add some as --source takes them: KIND:WHAT"]
     lines += commented(
         [

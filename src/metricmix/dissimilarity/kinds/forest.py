@@ -8,7 +8,7 @@ import numpy as np
 
 from metricmix.cached import cached_property
 from metricmix.dissimilarity.forests import BaggedTrees, grown_trees
-from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.known import Known, has_others
 from metricmix.dissimilarity.learned_sources import ModelSource, dense
 from metricmix.dissimilarity.predictors import Predicted, Predictor, Training
 from metricmix.dissimilarity.specs import KINDS
@@ -47,7 +47,8 @@ class ColumnForest(ModelSource):
 class Forest(Predictor):
     """A random forest, in which items of known value are judged by the trees not grown on them.
 
-    These are cross-fitted values without folds: one forest instead of eleven. An item that all
+    These are cross-fitted values without folds: one forest instead of eleven. Of groups of items,
+    the trees are those not grown on any of the group. An item that all
     trees have seen, or whose class has no other label, gets equal probabilities; or the mean.
 
     Parameters
@@ -84,7 +85,9 @@ class Forest(Predictor):
 
     def grown(self, training: Training) -> BaggedTrees:
         """Return the trees grown on the items of known value."""
-        d, n_classes = self.X.shape[1], len(training.classes)
+        d, n_classes, groups = self.X.shape[1], len(training.classes), training.groups
+        if groups is not None:
+            groups = np.unique(groups, return_inverse=True)[1]
         # Without an item its class is smaller, and would seem less likely for it: hence balanced.
         return grown_trees(
             self.X[training.items],
@@ -94,6 +97,7 @@ class Forest(Predictor):
             n_trees=self.n_trees,
             n_classes=0 if training.is_numeric else n_classes,
             balanced=not training.is_numeric,
+            groups=groups,
         )
 
     def completed(self, training: Training, values: Floats) -> Floats:
@@ -102,7 +106,7 @@ class Forest(Predictor):
         if training.is_numeric:
             return np.where(unseen, training.mean, values[:, 0])
         p = training.full(values)
-        alone = np.bincount(training.y)[training.y] == 1
+        alone = ~has_others(training.y, training.groups)
         unseen[training.items[alone]] = True
         p[unseen] = 1.0 / training.n_classes
         return p

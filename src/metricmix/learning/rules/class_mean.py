@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule, distances_to, softmax
+from metricmix.learning.rules.rule import (
+    CLASS_RULES,
+    FittedRule,
+    Rule,
+    distances_to,
+    reweighted,
+    softmax,
+)
 from metricmix.objectives.class_scores import (
     class_mean_scores,
     class_offsets,
@@ -186,11 +193,3 @@ class ClassMean(Rule):
     def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
         """Return the prior class shares that the rule implies."""
         return np.full(n_classes, 1.0 / n_classes)
-
-
-def reweighted(p: Floats, factors: Floats | None) -> Floats:
-    """Return probabilities times a factor for each class, each row divided by its sum."""
-    if factors is None:
-        return p
-    weighted = p * factors
-    return np.asarray(weighted / np.maximum(weighted.sum(axis=1, keepdims=True), 1e-300))

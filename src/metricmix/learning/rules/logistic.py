@@ -8,8 +8,8 @@ import numpy as np
 
 from metricmix.dissimilarity.logistic_path import class_probabilities, logistic_path
 from metricmix.exceptions import InputError
-from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean, reweighted
-from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule
+from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean
+from metricmix.learning.rules.rule import CLASS_RULES, FittedRule, Rule, reweighted
 from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number

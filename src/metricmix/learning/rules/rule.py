@@ -29,6 +29,7 @@ __all__ = [
     "check_reached",
     "distances_to",
     "neighbour_weights",
+    "reweighted",
     "softmax",
 ]
 
@@ -80,9 +81,14 @@ class FittedRule:
         return found
 
     @cached_property
+    def unweighted(self) -> Floats:
+        """Answers for all items of the stack, class weights aside."""
+        return self.rule.of_items(self)
+
+    @cached_property
     def of_items(self) -> Floats:
         """Answers for all items of the stack: class probabilities (n, C), or numbers (n,)."""
-        return self.rule.of_items(self)
+        return reweighted(self.unweighted, self.known.class_weights)
 
     @cached_property
     def factors(self) -> Floats | None:
@@ -91,7 +97,7 @@ class FittedRule:
 
     def of_new(self, new: NewItems) -> Floats:
         """Return answers for new items: class probabilities (M, C), or numbers (M,)."""
-        return self.rule.of_new(self, new)
+        return reweighted(self.rule.of_new(self, new), self.known.class_weights)
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,14 @@ def as_rule(rule: str | Rule, *, is_numeric: bool = False, name: str = "rule") -
 
 
 # -- what several rules compute --------------------------------------------------------------------
+
+
+def reweighted(p: Floats, factors: Floats | None) -> Floats:
+    """Return probabilities times a factor for each class, each row divided by its sum."""
+    if factors is None:
+        return p
+    weighted = p * factors
+    return np.asarray(weighted / np.maximum(weighted.sum(axis=1, keepdims=True), 1e-300))
 
 
 def distances_to(lengths: EdgeLengths, items: Indices, n_jobs: int | None = None) -> AnyArray:

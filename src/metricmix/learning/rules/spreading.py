@@ -71,7 +71,7 @@ class Spreading(Rule):
         unreached = ~(p.sum(axis=1) > 0)
         if unreached.any():
             nearest = FittedRule(Nearest(), fit.lengths, fit.known, fit.n_jobs)
-            p[unreached] = nearest.of_items[unreached]
+            p[unreached] = nearest.unweighted[unreached]
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def of_new(self, fit: FittedRule, new: NewItems) -> Floats:
@@ -80,9 +80,9 @@ class Spreading(Rule):
         distances, items = new.nearest(everyone, fit.distances[1].shape[1])
         # Relative to the nearest neighbour: an item far from all of them would have similarity 0.
         similarity = self.similarities(fit, distances - distances[:, :1])
-        p = np.einsum("mk,mkc->mc", similarity, fit.of_items[items])
+        p = np.einsum("mk,mkc->mc", similarity, fit.unweighted[items])
         known = new.same >= 0
-        p[known] = fit.of_items[new.same[known]]
+        p[known] = fit.unweighted[new.same[known]]
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def similarities(self, fit: FittedRule, distances: Floats) -> Floats:
