@@ -353,17 +353,10 @@ def test_missing_results_are_dashes(results):
     assert next(row for row in rows if row.startswith("| GCN")).endswith(" on 2 |")
 
 
-def test_figures_and_readme_are_written(results, tmp_path, monkeypatch):
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- accuracy -->\nold\n<!-- end of accuracy -->\nafter\n")
-    monkeypatch.setattr(command, "README", readme)
+def test_page_and_figures_are_written(results, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "DOCS", tmp_path)
     monkeypatch.setattr(command, "provenance", lambda: "2026-01-01")
     command.write(results)
-    text = readme.read_text()
-    assert text.startswith("before\n<!-- accuracy -->\n| test accuracy")
-    assert text.endswith("<!-- end of accuracy -->\nafter\n")
-    assert "old" not in text
     assert (tmp_path / "accuracy.md").read_text().startswith("# Accuracy\n")
     for name in ("accuracy", "accuracy_misleading"):
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 5000

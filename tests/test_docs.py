@@ -133,10 +133,9 @@ def test_the_readme_names_the_formats_of_trees() -> None:
 
 def test_accuracies_of_the_readme_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
-    command = importlib.import_module("benchmarks.accuracy.__main__")
-    results = importlib.import_module("benchmarks.accuracy.results").Results(DOCS / "accuracy.json")
-    marked = README.split("<!-- accuracy -->\n")[1].split("\n<!-- end of accuracy -->")[0]
-    assert marked == command.headline(results), "run python -m benchmarks.accuracy --page"
+    readme = importlib.import_module("benchmarks.readme")
+    marked = README.split(readme.START)[1].split(readme.END)[0]
+    assert marked == readme.results_of(), "run python -m benchmarks.readme"
 
 
 def test_gains_of_the_readme_are_those_of_the_benchmarks() -> None:

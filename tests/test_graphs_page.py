@@ -19,6 +19,7 @@ data = importlib.import_module("benchmarks.graphs.data")
 methods = importlib.import_module("benchmarks.graphs.methods")
 page = importlib.import_module("benchmarks.graphs.page")
 command = importlib.import_module("benchmarks.graphs.__main__")
+measure = importlib.import_module("benchmarks.measure")
 paired = importlib.import_module("benchmarks.paired")
 kept = importlib.import_module("benchmarks.accuracy.results")
 sys.path.pop(0)
@@ -273,9 +274,7 @@ def test_differences_are_paired_by_draw_and_pooled_over_data_sets(records):
     pooled, ahead, behind = paired.paired(draws, names, "GCN")
     assert np.allclose(pooled, means)
     assert (ahead, behind) == (list(names), [])
-    assert f"{np.mean(means):+.1f} ± {paired.half_width(means):.1f}" in paired.differences(
-        draws, names, ["GCN"]
-    )
+    assert measure.plus_minus(means) in paired.differences(draws, names, ["GCN"])
     assert len(paired.paired(draws, names, "random forest")[0]) == 2  # not on teams
 
 

@@ -16,24 +16,21 @@ import numpy as np
 from benchmarks.accuracy.data import (
     CURVES,
     IMAGES,
-    N_RANDOM,
     NETWORKS,
     generated_names,
     splits_of,
 )
 from benchmarks.accuracy.figures import draw_accuracies, draw_curves
-from benchmarks.accuracy.page import difference, mean_accuracy, write_page
+from benchmarks.accuracy.page import write_page
 from benchmarks.accuracy.results import Results
-from benchmarks.accuracy.run import EQUAL, METHODS, ON_CURVES, OURS, SINGLE, run
-from benchmarks.measure import check_committed, provenance, table
+from benchmarks.accuracy.run import METHODS, ON_CURVES, run
+from benchmarks.measure import check_committed, provenance
 from metricmix.atomic import replacing
 
 ROOT = Path(__file__).parents[2]
-DOCS, README = ROOT / "docs", ROOT / "README.md"
+DOCS = ROOT / "docs"
 GENERATED = [name for curve in CURVES for name in generated_names(curve)]
 SLOW = ("gcn", "appnp")
-ON_FIRST_PAGE = (OURS, EQUAL, SINGLE, "gcn", "appnp", "logistic")
-"""Methods in the table of the README."""
 
 
 def main() -> None:
@@ -81,48 +78,11 @@ def cases(chosen: list[str]) -> list[tuple[str, str]]:
 
 
 def write(results: Results) -> None:
-    """Write the page, its figures, and the table of the README."""
+    """Write the page and its figures."""
     draw_accuracies(results, DOCS / "figures" / "accuracy")
     draw_curves(results, DOCS / "figures" / "accuracy_misleading")
     _replace(DOCS / "accuracy.md", write_page(results, provenance()))
-    put_headline(results)
-    print("written: docs/accuracy.md, its figures, and the table in README.md")
-
-
-def put_headline(results: Results) -> None:
-    """Rewrite the table of the README, between its two marks."""
-    before, rest = README.read_text(encoding="utf-8").split("<!-- accuracy -->\n", 1)
-    after = rest.split("<!-- end of accuracy -->", 1)[1]
-    marked = f"<!-- accuracy -->\n{headline(results)}\n<!-- end of accuracy -->"
-    _replace(README, before + marked + after)
-
-
-def headline(results: Results) -> str:
-    """Return the table of the README and the note below it."""
-    rows, ahead = [], []
-    for method in ON_FIRST_PAGE:
-        title = METHODS[method].title
-        cells, better = [], []
-        for data in NETWORKS:
-            mean = mean_accuracy(results, data, method, "random")
-            part = f" on {mean.count}" if mean and mean.count < N_RANDOM else ""
-            cells.append(mean.percent() + part if mean else "–")
-            gain = difference(results, data, method, "random")  # of the defaults
-            if gain and gain.value < -gain.error:
-                better.append(data.capitalize())
-        rows.append([title, *cells])
-        ahead += [f"{title} on {' and '.join(better)}"] if better else []
-    header = [
-        f"test accuracy in %, 20 labels per class, {N_RANDOM} random splits",
-        *map(str.capitalize, NETWORKS),
-    ]
-    note = (
-        "Mean and standard error; “on n”: measured on n of the splits. The first two rows use no\n"
-        "validation labels, the others 500. Better than the defaults, by more than one standard\n"
-        f"error of the paired differences: {'; '.join(ahead) or 'none'}.\n"
-        "More methods, images, and graphs with misleading links: [Accuracy](docs/accuracy.md)."
-    )
-    return f"{table(header, rows)}\n\n{note}"
+    print("written: docs/accuracy.md and its figures")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -26,6 +26,7 @@ from benchmarks.graphs.data import DRAWS, GRAPHS, LABELS, export, load
 from benchmarks.graphs.methods import METHODS, OURS, case_of, facts, split_name, suits
 from benchmarks.graphs.page import draw_means, page
 from benchmarks.measure import check_committed, provenance
+from benchmarks.readme import write_readme
 from metricmix.atomic import replacing
 from metricmix.exceptions import DatasetNotFoundError
 from metricmix.paper.results import provenance as computed_with
@@ -65,6 +66,7 @@ def main() -> None:
         run(cells, options.partial, options.jobs, time.time() + 60 * options.minutes)
     if options.write or options.page:
         write(options.partial)
+        write_readme()
 
 
 def write_graphs(names: Sequence[str], folder: Path) -> None:
@@ -189,7 +191,7 @@ def write(partial: Path) -> None:
     draw_means(list(results), DOCS / "figures" / "graphs")
     with replacing(DOCS / "graphs.md") as file:
         file.write(page(list(results), provenance()).encode())
-    print("written: docs/graphs.md, docs/graphs.json and docs/figures/graphs")
+    print("written: docs/graphs.md, docs/graphs.json, docs/figures/graphs, README.md")
 
 
 if __name__ == "__main__":

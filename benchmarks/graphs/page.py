@@ -23,10 +23,10 @@ from benchmarks.graphs.data import (
     REPORT,
     SAMPLED,
 )
-from benchmarks.graphs.methods import EQUAL, METHODS, OURS, WITH_VALIDATION
-from benchmarks.measure import table
-from benchmarks.paired import differences, half_width, marked, of_method, paired
-from metricmix.plots.style import PALETTE, panels, save_figure
+from benchmarks.graphs.methods import EQUAL, METHODS, OURS
+from benchmarks.labels_curve import draw_labels_curves
+from benchmarks.measure import bold_best, clear_sign, plus_minus, table
+from benchmarks.paired import differences, of_method, paired
 
 SHOWN = (20, 5)
 """Labels per class of the large tables."""
@@ -73,7 +73,7 @@ def accuracies(records: Sequence[Record], names: Mapping[str, str], per_class: i
     for name, title in names.items():
         values = [mean_of(draws, name, one) for one in titles]
         if not np.isnan(values).all():
-            rows.append([title, *marked(values)])
+            rows.append([title, *bold_best(values)])
     found = means(draws, list(names), titles)
     everywhere = complete(titles, found)
     if len(found) > 1:
@@ -81,7 +81,7 @@ def accuracies(records: Sequence[Record], names: Mapping[str, str], per_class: i
             float(one.mean()) if title in everywhere else np.nan
             for title, one in zip(titles, found.T, strict=True)
         ]
-        rows.append(["**mean**", *marked(pooled)])
+        rows.append(["**mean**", *bold_best(pooled)])
     return table(["", *titles], rows)
 
 
@@ -93,7 +93,7 @@ def by_labels(records: Sequence[Record], names: Mapping[str, str]) -> str:
         found = means(draws_of(records, per_class), list(names), titles)
         everywhere = complete(titles, found) if len(found) else []
         columns.append(
-            marked(
+            bold_best(
                 [
                     float(found[:, k].mean()) if title in everywhere else np.nan
                     for k, title in enumerate(titles)
@@ -112,9 +112,7 @@ def apart_by_labels(records: Sequence[Record], names: Mapping[str, str]) -> str:
         for per_class in LABELS:
             pooled, _, _ = paired(draws_of(records, per_class), names, title)
             count = max(count, len(pooled))
-            cells.append(
-                f"{np.mean(pooled):+.1f} ± {half_width(pooled):.1f}" if len(pooled) > 1 else "–"
-            )
+            cells.append(plus_minus(pooled) if len(pooled) > 1 else "–")
         rows.append([title, *cells, str(count)])
     return table(["metricmix minus", *map(str, LABELS), "data sets"], rows)
 
@@ -129,7 +127,7 @@ def verdict(records: Sequence[Record], names: Mapping[str, str]) -> str:
             pooled, _, behind = paired(draws, names, title)
             if len(pooled) > 1:
                 mean = float(np.mean(pooled))
-                if mean < -half_width(pooled):
+                if clear_sign(pooled) < 0:
                     above.append(f"{title} (by {-mean:.1f} points)")
                 elif mean < 0:
                     unclear.append(f"{title} (by {-mean:.1f})")
@@ -183,38 +181,17 @@ def seconds(records: Sequence[Record]) -> str:
 
 def draw_means(records: Sequence[Record], path: Path) -> None:
     """Draw mean accuracy against labels per class, a panel per list."""
-    picture, axes = panels(1, 2, 11.0, 4.6)
-    for one, (title, names) in zip(
-        axes.ravel(), (("to report on", REPORT), ("to choose by", CHOICE)), strict=True
-    ):
-        values: dict[str, list[tuple[int, float]]] = {}
-        for per_class in LABELS:
-            titles = list(TITLES.values())
-            found = means(draws_of(records, per_class), list(names), titles)
-            for k, name in enumerate(METHODS):
-                if len(found) and not np.isnan(found[:, k]).any():
-                    values.setdefault(name, []).append((per_class, float(found[:, k].mean())))
-        for name, points in values.items():
-            own, more = name == OURS, name in WITH_VALIDATION
-            colour = PALETTE[1] if own else PALETTE[[*METHODS].index(name.split(" +")[0]) % 7]
-            one.plot(
-                *zip(*points, strict=True),
-                color=colour,
-                marker="o" if own else "^" if more else ".",
-                linestyle=":" if more else "-",
-                linewidth=2.6 if own else 1.1,
-                zorder=3 if own else 2,
-                label=TITLES[name],
-            )
-        one.set_xscale("log")
-        one.set_xticks(LABELS, [str(count) for count in LABELS])
-        one.minorticks_off()
-        one.set_xlabel("labels per class")
-        one.set_title(f"graphs {title}", loc="left", fontsize=11)
-    axes[0, 0].set_ylabel("test accuracy, %, mean of the graphs")
-    if axes[0, 0].get_legend_handles_labels()[0]:
-        axes[0, 0].legend(frameon=False, fontsize=7, ncols=2)
-    save_figure(picture, path)
+    parts: dict[str, dict[str, list[float]]] = {}
+    lists = {"to report on": REPORT, "that defaults were chosen on": CHOICE}
+    shown = [title for title in TITLES.values() if title != TITLES[EQUAL]]
+    for title, names in lists.items():
+        by_count = [means(draws_of(records, count), list(names), shown) for count in LABELS]
+        curves = np.array([found.mean(axis=0) for found in by_count if len(found)])
+        if len(curves) == len(LABELS):
+            kept = [k for k in range(len(shown)) if not np.isnan(curves[:, k]).all()]
+            parts[f"graphs {title}"] = {shown[k]: curves[:, k].tolist() for k in kept}
+    if parts:
+        draw_labels_curves(path, LABELS, parts, TITLES[OURS])
 
 
 def part(records: Sequence[Record], names: Mapping[str, str]) -> str:

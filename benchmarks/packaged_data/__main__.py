@@ -16,12 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.labels_curve import draw_labels_curves
 from benchmarks.measure import check_committed
 from benchmarks.packaged_data.data import DATA, FOLDER, LABELS
-from benchmarks.packaged_data.figures import draw_labels_curve
-from benchmarks.packaged_data.page import Found, write_page
+from benchmarks.packaged_data.ours import OURS
+from benchmarks.packaged_data.page import Found, curves, write_page
 from benchmarks.packaged_data.run import DRAWS, JOBS, Results, jobs_of, run
 from benchmarks.packaged_data.stored import write_data
+from benchmarks.readme import write_readme
 from metricmix.atomic import replacing
 from metricmix.paper.experiment import installed
 from metricmix.paper.results import provenance
@@ -77,6 +79,7 @@ def main() -> None:
         raise SystemExit(f"{failed} jobs failed; the same command runs them again")
     if options.write or options.page:
         write(results)
+        write_readme()
         options.results.unlink(missing_ok=True)
 
 
@@ -98,10 +101,10 @@ def origin(commit: str | None) -> dict[str, Any]:
 def write(results: Results) -> None:
     """Write the results file, the page and its figure from the results."""
     results.write(DOCS / "packaged_data.json")
-    draw_labels_curve(Found(results), DOCS / "figures" / "packaged_labels")
+    draw_labels_curves(DOCS / "figures" / "packaged_labels", LABELS, curves(Found(results)), OURS)
     with replacing(DOCS / "packaged_data.md") as file:
         file.write(write_page(results).encode())
-    print("written: docs/packaged_data.md, docs/packaged_data.json and the figure")
+    print("written: docs/packaged_data.md, docs/packaged_data.json, the figure, README.md")
 
 
 if __name__ == "__main__":

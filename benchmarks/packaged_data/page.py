@@ -86,6 +86,16 @@ class Found:
         return sorted({name for _, number, name in self._draws if number == PER_CLASS})
 
 
+def curves(found: Found) -> dict[str, dict[str, list[float]]]:
+    """Return the accuracies by labels per class that the figure shows, by data and method."""
+    left_out = ("boosting", "most frequent")  # far below the others
+    shown = [method for method in METHODS if method not in left_out]
+    return {
+        f"data sets {title}": {method: found.curve(names, method) for method in shown}
+        for title, names in SETS
+    }
+
+
 def pooled(apart: dict[str, np.ndarray], form: str = "+z.1f", scale: float = 100.0) -> str:
     """Return the mean over data sets of differences, with its 95 % interval over data sets."""
     return plus_minus([scale * one.mean() for one in apart.values()], form) if apart else "–"
