@@ -302,9 +302,14 @@ def test_regions_are_found_from_the_labels(seed):
     known = np.where(items < 60, y, -1)
     model = mm.MetricMixtureClassifier(stack).fit(items, known)
     assert model.selection_.best.local == "regions"
-    assert model.local_weights_.index.tolist() == ["one", "two"]
+    assert model.local_weights_.index.tolist() == ["one by place", "two by place"]
     assert np.mean(model.mixture_.memberships.argmax(axis=1) == region) > 0.97
-    assert model.local_weights_.loc["one", "one"] > model.local_weights_.loc["two", "one"]
+    inside = model.local_weights_["one"]
+    assert inside["one by place"] > inside["two by place"]
+    why = model.explain(500)
+    name = model.mixture_.regions[region[500]]
+    assert why.region == (name, pytest.approx(model.mixture_.memberships[500].max()))
+    assert f"region: {name} (share " in str(why)
     assert np.mean(model.transduction_[60:] == y[60:]) > 0.97
     common = mm.MetricMixtureClassifier(stack, local=None, rule="class-mean").fit(items, known)
     assert np.mean(common.transduction_[60:] == y[60:]) < 0.8
@@ -319,7 +324,7 @@ def test_regions_that_are_asked_for():
     assert model.selection_.best.local == "regions"
     p, names = learned_regions(stack.rescaled("mean"), model.known_)
     assert np.array_equal(p, model.mixture_.memberships)
-    assert names == ["one", "two"]
+    assert names == ["one by place", "two by place"]
     assert np.mean(p.argmax(axis=1) == region) > 0.9
 
 
@@ -342,3 +347,42 @@ def test_regions_need_two_sources():
         mm.MetricMixtureClassifier(stack.select(["one"]), local="regions").fit(np.arange(60), y)
     with pytest.raises(mm.InputError, match="expected 'auto', 'classes', 'regions', None or"):
         mm.MetricMixtureClassifier(stack, local="places").fit(np.arange(60), y)
+
+
+def test_memberships_by_id_are_aligned():
+    ids = [f"p{k}" for k in range(60)]
+    stack = mm.DissimilarityStack({n: STACK.source(n) for n in STACK.names}, items=ids)
+    frame = pd.DataFrame(REGIONS, index=ids, columns=["a", "b"])
+    y = np.where(KNOWN < 0, "", KNOWN.astype(str))
+    models = [
+        mm.MetricMixtureClassifier(stack, local=one, rule="class-mean").fit(ids, y)
+        for one in (frame, frame[::-1], frame.reset_index(drop=True))
+    ]
+    for model in models[1:]:
+        assert np.array_equal(model.mixture_.memberships, models[0].mixture_.memberships)
+    with pytest.raises(mm.InputError, match="local: expected a row for every item, got none for"):
+        mm.MetricMixtureClassifier(stack, local=frame.rename({"p7": "q7"})).fit(ids, y)
+
+
+def test_regions_need_sources_between_any_two_items():
+    edges = mm.dissimilarity.EdgeSet(4, [0, 1, 2], [1, 2, 3])
+    stack = mm.EdgeStack(edges, np.ones((2, 3)))
+    with pytest.raises(mm.InputError, match="local: 'regions' needs sources that are known"):
+        mm.MetricMixtureClassifier(stack, local="regions").fit(np.arange(4), [0, 0, 1, 1])
+
+
+def test_regions_in_a_fit():
+    stack, y, _ = one_source_tells_in_each_region(0, n=120)
+    ids = [f"p{k}" for k in range(120)]
+    table = pd.DataFrame({"id": ids, "kind": np.where(np.arange(120) < 60, y.astype(str), "")})
+    matrices = {
+        name: pd.DataFrame(stack.source(name), index=ids, columns=ids) for name in stack.names
+    }
+    found = {
+        local: mm.fit(table, label="kind", matrices=matrices, local=local, evaluate=False)
+        for local in ("regions", "none")
+    }
+    assert found["regions"].model.mixture_.regions == ("one by place", "two by place")
+    assert not isinstance(found["none"].model.mixture_, LocalMixture)
+    with pytest.raises(mm.InputError, match="local: expected one of 'auto', 'regions'"):
+        mm.fit(table, label="kind", matrices=matrices, local="places")

@@ -93,6 +93,7 @@ class MixturePredictor(MixtureEstimator):
         with discard_previous_fit(self):
             options = self.learning_options()
             opened = self._open(X, y, options)
+            options = options.aligned(opened.stack)
             task, values = self._task.encode(y, type(self).__name__)
             weight = getattr(self, "class_weight", None)
             known = known_items(opened, task, values, weight, groups)

@@ -183,6 +183,8 @@ def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredicto
     groups = gathered.items.groups
     if gathered.items.targets is not None:
         return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets, groups=groups)
+    if settings.local is not None:
+        stated["local"] = None if settings.local == "none" else settings.local
     labels, stated["class_weight"] = np.array(gathered.items.labels), settings.class_weights
     if settings.tune:
         return MetricMixtureClassifierCV(**stated).fit(X, labels, groups=groups).best_estimator_

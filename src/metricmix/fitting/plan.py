@@ -63,6 +63,8 @@ class FitRequest:
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`, or of
         :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
+    local : {"auto", "regions", "classes", "none"}, optional
+        Of :class:`~metricmix.MetricMixtureClassifier`: which regions have weights of their own.
     geodesic : int, "auto" or None
         Of the estimator: nearest items of each item that paths lead along; None for all pairs.
     tune : bool
@@ -122,6 +124,7 @@ class FitRequest:
     target: str | None = None
     edges_per_item: int | None = None
     dense: bool = False
+    local: str | None = None
     geodesic: int | str | None = None
     single_labels: str = "auto"
     class_weight: tuple[str, ...] = ()
@@ -133,6 +136,7 @@ class FitRequest:
     def __post_init__(self) -> None:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
         check_choice(self.held_out, ("stay", "new"), name="held_out")
+        check_choice(self.local or "auto", ("auto", "regions", "classes", "none"), name="local")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense stores the values of all pairs of items, --edges-per-item those of some",

@@ -36,6 +36,7 @@ from metricmix.learning.label_paths import (
 )
 from metricmix.learning.learned import Learned, id_of
 from metricmix.learning.rules import ClassMean, FittedRule
+from metricmix.mixture.local import LocalMixture
 from metricmix.paths.contributions import unused_name
 from metricmix.typing import AnyArray, Floats
 
@@ -76,6 +77,8 @@ class Explanation:
         rule does without it.
     unused : str
         A given label that learning did not use.
+    region : tuple of str and float, or None
+        Where weights are local, the region that the item belongs to most, and its share.
     """
 
     item: Any
@@ -89,6 +92,7 @@ class Explanation:
     mean: float | None = None
     refitted: bool = True
     unused: str = ""
+    region: tuple[str, float] | None = None
 
     @property
     def probabilities(self) -> Floats:
@@ -131,6 +135,8 @@ class Explanation:
     def __str__(self) -> str:
         name = self.item if self.item == NEW else f"item {self.item}"
         lines = [f"{name} {self.summary}"]
+        if self.region is not None:
+            lines.append(f"region: {self.region[0]} (share {self.region[1]:.2f})")
         if self.nearest:
             known = "nearest labelled: " if self.classes else "nearest known: "
             lines.append(known + ", ".join(map(str, self.nearest)))
@@ -266,7 +272,11 @@ def described(
     classes = task.class_labels
     scores = class_scores(paths, classes) if type(fit.rule) is ClassMean else None
     mean = float(fit.y.mean()) if task.is_numeric else None
-    return Explanation(*about, fit.rule.name, classes, answer, nearest, scores, mean)
+    region, mixture = None, fit.lengths.mixture
+    if isinstance(mixture, LocalMixture):
+        shares = mixture.memberships[besides] if paths.shares is None else paths.shares[0]
+        region = mixture.regions[int(shares.argmax())], float(shares.max())
+    return Explanation(*about, fit.rule.name, classes, answer, nearest, scores, mean, region=region)
 
 
 @dataclass(frozen=True, eq=False)

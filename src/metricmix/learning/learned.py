@@ -120,6 +120,13 @@ class Options:
                 remedy="leave it out",
             )
         self.check_local(stack.n_items)
+        on_edges_only = stack.edges is not None and stack.origin is None
+        if isinstance(self.local, str) and self.local == "regions" and on_edges_only:
+            raise InputError(
+                "'regions' needs sources that are known between any two items, not on edges only",
+                argument="local",
+                remedy="pass origin= when the stack is made, or memberships of your own",
+            )
         self.check_network(stack)
 
     def check_local(self, n: int) -> None:
@@ -224,6 +231,21 @@ class Options:
             objective=None,
             constraint="nonnegative" if self.constraint == "auto" else self.constraint,
         )
+
+    def aligned(self, stack: DissimilarityStack) -> Options:
+        """Return the settings with memberships by id in the order of a stack's items."""
+        if not hasattr(self.local, "iloc") or not stack.has_items:
+            return self
+        index = self.local.index
+        place = {str(name): k for k, name in enumerate(index)}
+        lacking = [name for name in stack.items.tolist() if str(name) not in place]
+        if len(lacking) == len(place) and type(index).__name__ == "RangeIndex":
+            return self  # rows are numbered: in the order of the items
+        if lacking:
+            found = f"none for {lacking[0]!r}"
+            raise InputError(argument="local", expected="a row for every item", found=found)
+        order = [place[str(name)] for name in stack.items.tolist()]
+        return replace(self, local=self.local.iloc[order])
 
     @property
     def linear(self) -> Options:

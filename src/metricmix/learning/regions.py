@@ -16,8 +16,9 @@ which different sources tell the classes.
 3. Gate and two sources are those with the smallest mean of :math:`\ell_{r(i)}(i)`, where r(i) is
    the one with the smaller :math:`\bar \ell_r(i)`. A further source is added if that mean falls by
    more than the standard error of the difference.
-4. The regions are named after these sources, and
-   :math:`p_r(i) \propto \exp(-4 \bar \ell_r(i))`.
+4. Memberships are :math:`p_r(i) \propto \exp(-4 \bar \ell_r(i))`. A region is named after the
+   source that tells the classes there and the gate, such as "borders by area". The gate counts
+   through the regions, even if its own weight is 0.
 
 All R² (R - 1) / 2 choices cost O(R³ L), and the losses O(R L² log L), for at most 1000 labelled
 items.
@@ -96,7 +97,7 @@ def learned_regions(stack: DissimilarityStack, known: Known) -> tuple[Floats, li
     ... )
     >>> p, names = learned_regions(stack, Known(y, 2))
     >>> names, float(np.mean((p[:, 0] > 0.5) == (place < 0)))
-    (['one', 'two'], 0.975)
+    (['one by place', 'two by place'], 0.975)
     """
     found = find_gate(stack, known)
     items, L = found.items, len(found.items)
@@ -104,7 +105,8 @@ def learned_regions(stack: DissimilarityStack, known: Known) -> tuple[Floats, li
     d[items, np.arange(L)] = np.inf
     near = np.argsort(d, axis=1, kind="stable")[:, : found.k]
     means = found.losses[list(found.chosen)][:, near].mean(axis=2)
-    return softmax(-SHARPNESS * means.T), [stack.names[r] for r in found.chosen]
+    gate = stack.names[found.gate]
+    return softmax(-SHARPNESS * means.T), [f"{stack.names[r]} by {gate}" for r in found.chosen]
 
 
 @dataclass(frozen=True, eq=False)

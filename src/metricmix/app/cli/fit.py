@@ -243,6 +243,12 @@ def nearest_items(
     help="Constraint on the weights.  [default: chosen on held-out labels]",
 )
 @click.option(
+    "--local",
+    type=click.Choice(["auto", "regions", "classes", "none"]),
+    help="Which regions have weights of their own: parts of the data where different sources tell "
+    "the classes, found from the labels, or classes.  [default: regions, if clearly better]",
+)
+@click.option(
     "--geodesic",
     is_flag=False,
     flag_value="auto",
