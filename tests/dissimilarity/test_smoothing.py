@@ -1,5 +1,7 @@
 """Smoothed tables, beside powers and inverses of dense matrices."""
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -183,7 +185,7 @@ def test_equal_eigenvalues_are_found(n: int, k: int, kind: str) -> None:
 def test_all_eigenvalues_are_computed_where_a_subset_is_not_found(
     fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def eigh(matrix: np.ndarray, *, subset_by_index: object = None, **how: str) -> object:
+    def eigh(matrix: np.ndarray, *, subset_by_index: object = None, **how: Any) -> Any:
         if subset_by_index is None:
             return whole(matrix, **how)
         if fails:
