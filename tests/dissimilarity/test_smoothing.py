@@ -1,8 +1,11 @@
 """Smoothed tables, beside powers and inverses of dense matrices."""
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy.sparse import csr_array
 
 from metricmix.dissimilarity import smoothing
@@ -15,6 +18,7 @@ from metricmix.dissimilarity.smoothing import (
     add_terms,
     by_columns,
     do_steps,
+    largest_eigenpairs,
     leading_directions,
     narrow,
     pagerank_matrix,
@@ -156,6 +160,43 @@ def test_leading_directions_do_not_depend_on_the_order_of_rows(
     monkeypatch.setattr(smoothing, "EXACT_UP_TO", 0)
     there, back = (leading_directions(csr_array(rows), 20) for rows in (table, table[::-1]))
     np.testing.assert_allclose(there @ there.T, back @ back.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 29, 30, 31, 61])
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("kind", ["constant", "halves", "zero"])
+def test_equal_eigenvalues_are_found(n: int, k: int, kind: str) -> None:
+    """LAPACK leaves out some of a subset of them, which ones depends on the processor."""
+    d = np.where(np.eye(n, dtype=bool), 0.0, float(kind != "zero"))
+    if kind == "halves":
+        d[: n // 2, n // 2 :] = d[n // 2 :, : n // 2] = 1.2
+    centre = np.eye(n) - 1.0 / n
+    matrix = -0.5 * centre @ d**2 @ centre
+    matrix = (matrix + matrix.T) / 2.0
+    values, vectors = largest_eigenpairs(matrix, k)
+    k = min(n, k)
+    assert vectors.shape == (n, k)
+    assert values == pytest.approx(np.linalg.eigvalsh(matrix)[-k:], abs=1e-12)
+    assert vectors.T @ vectors == pytest.approx(np.eye(k), abs=1e-12)
+    assert matrix @ vectors == pytest.approx(vectors * values, abs=1e-12)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_all_eigenvalues_are_computed_where_a_subset_is_not_found(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def eigh(matrix: np.ndarray, *, subset_by_index: object = None, **how: Any) -> Any:
+        if subset_by_index is None:
+            return whole(matrix, **how)
+        if fails:
+            raise scipy.linalg.LinAlgError("the algorithm failed to converge")
+        return np.empty(0), np.empty((len(matrix), 0))
+
+    whole, matrix = scipy.linalg.eigh, np.diag([2.0, 3.0, 1.0])
+    monkeypatch.setattr(scipy.linalg, "eigh", eigh)
+    values, vectors = largest_eigenpairs(matrix, 2)
+    assert values == pytest.approx([2.0, 3.0])
+    assert np.abs(vectors) == pytest.approx(np.eye(3)[:, :2])
 
 
 def test_only_large_and_wide_tables_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,14 @@ from scipy.sparse import csr_array
 
 import metricmix as mm
 from metricmix.dissimilarity import CrossEdges, EdgeSet
-from metricmix.dissimilarity.unknown_pairs import fill_new_edges, filled_on_edges
+from metricmix.dissimilarity.edge_set import Arcs
+from metricmix.dissimilarity.unknown_pairs import (
+    fill_new_edges,
+    filled_on_edges,
+    least,
+    new_bounds,
+    two_hop_bounds,
+)
 from metricmix.exceptions import InputError
 
 
@@ -35,14 +42,29 @@ def drawn(
     return edges, values
 
 
+def slow_bounds(out: np.ndarray, into: np.ndarray, M: np.ndarray, v: int) -> tuple[float, float]:
+    """Return the bounds on the distance to v of an item with distances to and from the others."""
+    lower, upper = 0.0, np.inf
+    for k in range(len(M)):
+        upper = np.fmin(upper, out[k] + M[k, v])
+        lower = np.fmax(lower, np.fmax(out[k] - M[v, k], M[k, v] - into[k]))
+    return lower, upper
+
+
+def as_matrix(edges: EdgeSet, values: np.ndarray) -> np.ndarray:
+    """Return values on edges as a matrix, NaN where there is no edge."""
+    M = np.full((edges.n, edges.n), np.nan)
+    M[edges.tails, edges.heads] = values
+    if not edges.directed:
+        M[edges.heads, edges.tails] = values
+    return M
+
+
 def slow_fill(edges: EdgeSet, values: np.ndarray, supervised: Any = ()) -> np.ndarray:
     """Return the values with estimates, by the formulas of the documentation."""
-    n, filled = edges.n, values.copy()
+    filled = values.copy()
     for r, own in enumerate(values):
-        M = np.full((n, n), np.nan)
-        M[edges.tails, edges.heads] = own
-        if not edges.directed:
-            M[edges.heads, edges.tails] = own
+        M = as_matrix(edges, own)
         for e in np.flatnonzero(np.isnan(own)):
             said = []
             for q, other in enumerate(values):
@@ -51,12 +73,63 @@ def slow_fill(edges: EdgeSet, values: np.ndarray, supervised: Any = ()) -> np.nd
                     said.append(own[both].sum() / other[both].sum() * other[e])
             estimate = np.mean(said) if said else np.nanmax(own)
             u, v = edges.tails[e], edges.heads[e]
-            upper, lower = np.inf, 0.0
-            for k in range(n):
-                upper = np.fmin(upper, M[u, k] + M[k, v])
-                lower = np.fmax(lower, np.fmax(M[u, k] - M[v, k], M[k, v] - M[k, u]))
+            lower, upper = slow_bounds(M[u], M[:, u], M, v)
             filled[r, e] = min(max(estimate, min(lower, upper)), upper)
     return filled
+
+
+# -- the loops -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_least_is_over_common_neighbours(sign: float) -> None:
+    edges, values = drawn(1, directed=True)
+    M, other = (as_matrix(edges, row) for row in values[:2])
+    met = set()
+    for u in range(edges.n):
+        for v in range(edges.n):
+            both = M[u] + sign * other[:, v]
+            slow = np.nanmin(both, initial=np.inf)
+            assert least(edges.out, u, values[0], edges.into, v, values[1], sign) == slow
+            few = np.diff(edges.out.indptr)[u] <= np.diff(edges.into.indptr)[v]
+            met.add((bool(few), bool(np.isfinite(slow))))
+    assert len(met) == 4  # either list the shorter one, with a common neighbour and without
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_bounds_are_those_of_common_neighbours(directed: bool) -> None:
+    edges, (own, *_) = drawn(2, directed=directed)
+    M, some = as_matrix(edges, own), np.arange(1, len(edges), 2)
+    lower, upper = np.full((2, len(some)), np.nan)
+    sides = (edges.tails, edges.heads, edges.out, edges.into)
+    two_hop_bounds(some, *sides, own, lower, upper)
+    slow = [
+        slow_bounds(M[u], M[:, u], M, v)
+        for u, v in zip(edges.tails[some], edges.heads[some], strict=True)
+    ]
+    np.testing.assert_array_equal(np.stack([lower, upper], axis=1), slow)
+    assert np.isfinite(upper).any()
+    assert (lower > 0).any()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_bounds_of_new_items_are_those_of_common_neighbours(directed: bool) -> None:
+    """Distances from new items are known in one direction; without directions that is both."""
+    edges, (own, *_) = drawn(3, directed=directed)
+    rng, M, m = np.random.default_rng(3), as_matrix(edges, own), 5
+    given_rows = np.where(rng.random((m, edges.n)) < 0.5, rng.random((m, edges.n)) + 0.5, np.nan)
+    linked = ~np.isnan(given_rows) | (rng.random(given_rows.shape) < 0.2)
+    row, ends = np.nonzero(linked)
+    indptr = np.concatenate([[0], np.cumsum(linked.sum(axis=1))])
+    arcs = Arcs(indptr, ends.astype(np.int32), np.arange(len(ends)))
+    lower, upper = np.full((2, len(row)), np.nan)
+    of_stack = (edges.out, edges.into, own, directed)
+    new_bounds(row, arcs.ends, arcs, given_rows[linked], *of_stack, lower, upper)
+    back = np.full_like(given_rows, np.nan) if directed else given_rows
+    slow = [slow_bounds(given_rows[u], back[u], M, v) for u, v in np.argwhere(linked).tolist()]
+    np.testing.assert_array_equal(np.stack([lower, upper], axis=1), slow)
+    assert np.isfinite(upper).any()
+    assert (lower > 0).any()
 
 
 # -- the rule --------------------------------------------------------------------------------------
@@ -285,10 +358,7 @@ def test_edges_of_new_items_are_filled_like_those_of_the_fit(directed: bool) -> 
     unknown[rng.random(unknown.shape) < 0.3] = np.nan
     cross = CrossEdges(cross.indptr, cross.ends, unknown, cross.names, 12)
     found = fill_new_edges(cross, stack)
-    M = np.full((2, 12, 12), np.nan)
-    M[:, edges.tails, edges.heads] = values
-    if not directed:
-        M[:, edges.heads, edges.tails] = values
+    M = np.stack([as_matrix(edges, row) for row in values])
     for q in range(5):
         x = np.full((2, 12), np.nan)
         x[:, cross.ends[cross.row(q)]] = unknown[:, cross.row(q)]

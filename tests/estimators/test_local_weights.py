@@ -13,7 +13,7 @@ from metricmix.dissimilarity.known import Known
 from metricmix.learning import learn
 from metricmix.learning.candidates import candidates_of
 from metricmix.learning.learned import Options
-from metricmix.learning.regions import learned_regions
+from metricmix.learning.regions import regions_of_labels
 from metricmix.learning.task import Classes
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
@@ -322,7 +322,7 @@ def test_regions_that_are_asked_for():
     model = mm.MetricMixtureClassifier(stack, local="regions")
     model.fit(items, np.where(items < 60, y, -1))
     assert model.selection_.best.local == "regions"
-    p, names = learned_regions(stack.rescaled("mean"), model.known_)
+    p, names = regions_of_labels(stack.rescaled("mean"), model.known_)
     assert np.array_equal(p, model.mixture_.memberships)
     assert names == ["one by place", "two by place"]
     assert np.mean(p.argmax(axis=1) == region) > 0.9
@@ -331,11 +331,11 @@ def test_regions_that_are_asked_for():
 def test_regions_do_not_depend_on_the_own_label():
     stack, y, _ = one_source_tells_in_each_region(4, n=80)
     known = Known(y, 2)
-    p, names = learned_regions(stack, known)
+    p, names = regions_of_labels(stack, known)
     for item in (0, 7, 33):
         changed = y.copy()
         changed[item] = 1 - changed[item]
-        again, same = learned_regions(stack, Known(changed, 2))
+        again, same = regions_of_labels(stack, Known(changed, 2))
         assert same == names
         # Others near it were predicted with its label, by one of seven votes.
         assert again[item] == pytest.approx(p[item], abs=0.2)

@@ -33,6 +33,7 @@ from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "LARGE",
+    "largest_eigenpairs",
     "leading_directions",
     "narrow",
     "pagerank_matrix",
@@ -333,12 +334,12 @@ def leading_directions(rows: Any, k: int) -> Floats:
     d = rows.shape[1]
     with blas_threads(1):
         if d <= max(EXACT_UP_TO, k + BEYOND):
-            return largest_eigenvectors(column_products(rows), k)
+            return largest_eigenpairs(column_products(rows), k)[1]
         basis = np.random.default_rng(0).standard_normal((d, k + BEYOND), np.float32)
         single = rows.astype(np.float32)
         for _ in range(ROUNDS):
             basis, _ = np.linalg.qr(single.T @ (single @ basis))
-        return np.asarray(basis @ largest_eigenvectors(column_products(single @ basis), k))
+        return np.asarray(basis @ largest_eigenpairs(column_products(single @ basis), k)[1])
 
 
 def column_products(rows: Any) -> Floats:
@@ -357,9 +358,20 @@ def column_products(rows: Any) -> Floats:
     return total
 
 
-def largest_eigenvectors(products: Floats, k: int) -> Floats:
-    """Return the eigenvectors of the k largest eigenvalues of a symmetric matrix."""
-    from scipy.linalg import eigh
+def largest_eigenpairs(matrix: Floats, k: int) -> tuple[Floats, Floats]:
+    """Return the k largest eigenvalues of a symmetric matrix, increasing, and their eigenvectors.
 
-    size = len(products)
-    return np.asarray(eigh(products, subset_by_index=[max(0, size - k), size - 1])[1])
+    Where many eigenvalues are equal, LAPACK may find fewer than k of a subset, even none, without
+    an error. All are computed then.
+    """
+    from scipy.linalg import LinAlgError, eigh
+
+    first = max(0, len(matrix) - k)
+    try:
+        values, vectors = eigh(matrix, subset_by_index=[first, len(matrix) - 1])
+        is_complete = len(values) == len(matrix) - first
+    except LinAlgError:
+        is_complete = False
+    if not is_complete:
+        values, vectors = (part[..., first:] for part in eigh(matrix, driver="evd"))
+    return values, vectors

@@ -41,7 +41,7 @@ from metricmix.objectives.base import Objective
 from metricmix.objectives.class_scores import class_mean_scores, half_means, held_out_scores
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["Gate", "find_gate", "learned_regions", "memberships"]
+__all__ = ["Gate", "find_gate", "memberships", "regions_of_labels"]
 
 JUDGES = 7
 """Nearest labelled items that predict one by a single source."""
@@ -67,7 +67,7 @@ def memberships(
         )
     known = Known(codes, int(codes.max()) + 1)
     if options.local == "regions":
-        return learned_regions(lengths.stack.between_any, known)
+        return regions_of_labels(lengths.stack.between_any, known)
     labelled, about = known.items, (known.y, known.n_classes)
     d = distances_to(lengths, labelled, options.n_jobs)
     check_reached(d)
@@ -78,7 +78,7 @@ def memberships(
     return softmax(-scores), names if complete else None
 
 
-def learned_regions(stack: DissimilarityStack, known: Known) -> tuple[Floats, list[str]]:
+def regions_of_labels(stack: DissimilarityStack, known: Known) -> tuple[Floats, list[str]]:
     """Return the memberships of all items in regions where different sources tell the classes.
 
     Examples
@@ -95,7 +95,7 @@ def learned_regions(stack: DissimilarityStack, known: Known) -> tuple[Floats, li
     ...         for name, column in {"one": one, "two": two, "place": place}.items()
     ...     }
     ... )
-    >>> p, names = learned_regions(stack, Known(y, 2))
+    >>> p, names = regions_of_labels(stack, Known(y, 2))
     >>> names, float(np.mean((p[:, 0] > 0.5) == (place < 0)))
     (['one by place', 'two by place'], 0.975)
     """

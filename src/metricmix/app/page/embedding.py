@@ -18,10 +18,11 @@ from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, orthogonal_procrustes
+from scipy.linalg import orthogonal_procrustes
 from scipy.sparse import csr_array
 
 from metricmix.app.page.values import View
+from metricmix.dissimilarity.smoothing import largest_eigenpairs
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.process_settings import blas_threads
@@ -85,8 +86,7 @@ def landmark_mds(d: Floats, n_landmarks: int = 300) -> Floats:
     squares = d[np.ix_(landmarks, landmarks)] ** 2
     means = squares.mean(axis=0)
     gram = -0.5 * (squares - means - means[:, None] + means.mean())
-    largest = [max(0, len(gram) - 2), len(gram) - 1]
-    values, vectors = eigh(gram, subset_by_index=largest)
+    values, vectors = largest_eigenpairs(gram, 2)
     scale = np.sqrt(np.maximum(values, 1e-12 * max(values.max(), 1e-300)))
     points = -0.5 * (d[:, landmarks] ** 2 - means) @ (vectors / scale)
     if points.shape[1] < 2:
