@@ -105,6 +105,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     :math:`p_c` are the probabilities of the same fit without them. "balanced" predicts as if
     classes were equally frequent where :math:`p_c` have the shares of the labels; forests and
     labels spread over graphs among the sources already weigh classes evenly by themselves.
+    A probability of 0, such as that of a class without a vote of ``"k-nearest"``, stays 0.
     Accuracies of ``compare`` count every item the same. Equal weights change nothing.
 
     Examples
