@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import unmasked
+from metricmix.validation import check_number, unmasked
 
 __all__ = [
     "as_labels",
@@ -21,6 +21,7 @@ __all__ = [
     "group_numbers",
     "is_unlabelled",
     "plain_labels",
+    "weights_by_label",
 ]
 
 
@@ -177,6 +178,25 @@ def check_targets(y: Any, *, n: int | None = None, name: str = "y") -> NDArray[n
             argument=name, expected=f"finite numbers or NaN, found infinity at item {first}"
         )
     return targets
+
+
+def weights_by_label(given: Any) -> dict[Any, float]:
+    """Return class weights from a mapping or a Series by label; InputError unless numbers > 0."""
+    if not hasattr(given, "keys") or not hasattr(given, "items"):
+        raise InputError(
+            argument="class_weight",
+            expected="None, 'balanced' or a number > 0 by label: a dictionary or Series",
+            found=f"{given!r}",
+        )
+    found: dict[Any, float] = {}
+    for label, weight in given.items():
+        if label in found:
+            raise InputError(
+                argument="class_weight", expected="every label once", found=f"{label!r} twice"
+            )
+        name = f"class_weight[{label!r}]"
+        found[label] = float(check_number(weight, name=name, low=0.0, open_low=True))
+    return found
 
 
 def check_label_order(X: Any, y: Any) -> None:

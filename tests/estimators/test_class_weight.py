@@ -77,19 +77,47 @@ def test_balanced_is_inverse_to_the_labels() -> None:
 def test_balanced_classes_need_no_weights() -> None:
     known = Known(np.array([0, 0, 1, 1, -1]), 2, class_weight="balanced")
     assert known.class_weights is None
+    assert known.loss_weights(known.y) is None
     assert known.without([0]).class_weights == pytest.approx([1.5, 0.75])  # in a fold anew
 
 
-def test_weights_count_in_the_objective_and_in_supervised_sources() -> None:
+def test_supervised_sources_and_weights_stay_those_of_the_plain_fit() -> None:
     learned = mm.dissimilarity.supervised(LogisticRegression())
     sources = {"a": "euclidean", "b": learned}
-    plain, weighted = (fitted(weight, sources, **FIXED) for weight in (None, {1: 9}))
-    own = weighted.learned_.objective
-    assert own is not None
-    relative = own._weights / own._weights[own.codes == 0][0]  # type: ignore[attr-defined]
-    assert relative == pytest.approx(np.where(own.codes == 1, 9.0, 1.0))  # type: ignore[attr-defined]
-    before, after = (model.stack_.sources[1].values for model in (plain, weighted))
-    assert after[:, 1].mean() > before[:, 1].mean() + 0.1
+    plain, weighted = (fitted(weight, sources, **FIXED) for weight in (None, {1: 9.0}))
+    assert np.array_equal(plain.stack_.sources[1].values, weighted.stack_.sources[1].values)
+    assert np.array_equal(plain.weights_, weighted.weights_)
+    for rows in (X, X[:5] + 0.1):
+        p = plain.predict_proba(rows) * [1.0, 9.0]
+        expected = p / p.sum(axis=1, keepdims=True)
+        assert weighted.predict_proba(rows) == pytest.approx(expected, abs=1e-12)
+
+
+def test_default_sources_multiply_the_odds_once() -> None:
+    """Classifiers are among the sources of a table; "balanced" must not collapse to one class."""
+    common: dict[str, Any] = {"label": "kind", "evaluate": False, **FIXED}
+    plain = mm.fit(frame(), **common).estimator
+    assert plain.stack_.supervised
+    p = plain.predict_proba(frame()["id"])
+    sizes = np.array([(KNOWN == 1).sum(), (KNOWN == 0).sum()])  # rare, usual
+    for given, factors in {"balanced": 1.0 / sizes, "rare": np.array([5.0, 1.0])}.items():
+        weight = given if given == "balanced" else {given: 5.0}
+        weighted = mm.fit(frame(), class_weight=weight, **common).estimator
+        expected = p * factors / (p * factors).sum(axis=1, keepdims=True)
+        assert weighted.predict_proba(frame()["id"]) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_labels", [60, 12])  # with so few, only sources are chosen
+def test_losses_of_a_class_count_as_often_as_its_weight(n_labels: int) -> None:
+    """With all the weight on a class, which is then always predicted, nearly no loss is left."""
+    known = np.where(np.arange(N) < n_labels, Y, -1)
+    sources = [*SOURCES, "manhattan"]
+    plain, weighted = (
+        mm.MetricMixtureClassifier(sources, class_weight=weight).fit(X, known).selection_
+        for weight in (None, {1: 1e6})
+    )
+    assert len(plain.candidates) == len(weighted.candidates) > 1
+    assert plain.loss[0] > 0.1 > weighted.loss[0]
 
 
 def test_refits_save_and_clone(tmp_path: Path) -> None:
@@ -167,6 +195,18 @@ def test_numbers_as_labels() -> None:
     assert result.estimator.class_weight == {"8": 5.0}
 
 
+def test_a_series_is_as_good_as_a_dictionary(tmp_path: Path) -> None:
+    expected = fitted({1: 5.0}, **FIXED).predict_proba(X)
+    model = fitted(pd.Series([5.0, 1.0], index=[1, 0]), **FIXED)
+    assert np.array_equal(model.predict_proba(X), expected)
+    assert np.array_equal(clone(model).fit(X, KNOWN).predict_proba(X), expected)
+    mm.save(model, tmp_path / "model.mm")
+    assert np.array_equal(mm.load(tmp_path / "model.mm").predict_proba(X), expected)
+    given = pd.Series({"rare": 5.0})
+    result = mm.fit(frame(), label="kind", class_weight=given, evaluate=False)
+    assert result.estimator.class_weight == {"rare": 5.0}
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
@@ -177,6 +217,7 @@ def test_numbers_as_labels() -> None:
         ({"rare": "much"}, "class_weight.*: expected a number, got 'much'"),
         ("even", "class_weight: expected .*balanced"),
         (3.0, "class_weight: expected .*balanced"),
+        (pd.Series([1.0, 2.0], ["rare", "rare"]), "class_weight: expected every label once, got"),
     ],
 )
 def test_wrong_weights(weight: Any, message: str) -> None:
@@ -196,6 +237,13 @@ def test_wrong_weights_on_the_command_line(tmp_path: Path) -> None:
         "odd=1": "--class-weight: expected one of 'rare', 'usual', got 'odd'",
     }.items():
         done = CliRunner().invoke(main, [*words, text])
+        assert done.exit_code == 2
+        assert message in done.output
+    for text, message in {
+        "rare=5": "--class-weight: expected every label once, got 'rare' twice",
+        "balanced": "--class-weight: expected balanced alone, which cannot be combined with",
+    }.items():
+        done = CliRunner().invoke(main, [*words, text, "--class-weight", "rare=1"])
         assert done.exit_code == 2
         assert message in done.output
 

@@ -318,7 +318,8 @@ def test_folds_of_an_order_by_hand() -> None:
     [
         (np.zeros(N), "order: expected .*numbers or dates that differ.*one value only"),
         ([*range(N - 1), np.nan], "order: expected a number or date for every labelled item"),
-        (np.arange(N) % 2, "order: expected two later parts of the labelled items"),
+        (np.arange(N) % 2, "order: expected at least three different values .*, got 2"),
+        ([*range(N - 1), "soon"], "order: expected .*numbers or dates .*'soon' is neither; leave"),
         (np.arange(3), "order: expected a number or date for each of 96 items"),
         (list("ab") * (N // 2), "order: expected .*numbers or dates"),
     ],
@@ -329,6 +330,33 @@ def test_wrong_order(order: Any, message: str) -> None:
         model.compare(order=order)
     with pytest.raises(InputError, match=message):
         mm.fit(frame(), label="kind", order=order, only="numbers")
+
+
+def test_a_series_of_the_frame_is_its_column() -> None:
+    table = frame().assign(patient=GROUPS, day=np.arange(N))
+    table.loc[0, "day"] = np.nan
+    table.loc[0, "kind"] = None
+    common: dict[str, Any] = {"label": "kind", "evaluate": False}
+    named = mm.fit(table, groups="patient", order="day", **common)
+    found = mm.fit(table, groups=table.patient, order=table["day"], **common)
+    assert found.estimator.stack_.names == named.estimator.stack_.names
+    assert np.array_equal(found.estimator.weights_, named.estimator.weights_)
+    assert [line for line in found.remarks if "is no source" in line] == [
+        line for line in named.remarks if "is no source" in line
+    ]
+    assert not {"patient", "day"} & set(found.items.columns)
+    other = mm.fit(table, groups=table.patient + 1, **common)  # other values: not the column
+    assert "patient" in other.items.columns
+
+
+@pytest.mark.parametrize("option", ["groups", "order"])
+@pytest.mark.parametrize(("column", "what"), [("kind", "labels"), ("id", "ids")])
+def test_ids_and_labels_are_no_groups(option: str, column: str, what: str) -> None:
+    table = frame().assign(id=[f"i{k}" for k in range(N)])
+    message = f"{option}: expected a column other than .*'{column}', the column of {what}"
+    for given in (column, table[column]):
+        with pytest.raises(InputError, match=message):
+            mm.fit(table, label="kind", id="id", **{option: given})
 
 
 def test_an_order_has_no_repeats() -> None:
@@ -354,7 +382,8 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     for more, message in {
         ("--groups", "one"): "--groups: expected labelled items of at least two groups",
         ("--groups", "sites"): "--groups: expected one of",
-        ("--order", "kind"): "--order: expected one of",
+        ("--order", "kind"): "--order: expected a column other than those of ids and labels, got",
+        ("--order", "kinds"): "--order: expected one of",
         ("--order", "site"): "--order: expected a column of numbers or dates",
     }.items():
         done = CliRunner().invoke(main, [*words, *more, "--dry-run"])

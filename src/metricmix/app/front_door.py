@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from metricmix.app.fit_result import FitResult
 from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.pipeline.run_folder import open_run
@@ -19,9 +21,8 @@ from metricmix.items.cells import did_you_mean
 from metricmix.items.in_memory import as_items, groups_of, order_of
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
-from metricmix.labels import check_label_order
+from metricmix.labels import check_label_order, weights_by_label
 from metricmix.storage.models import load as load_model
-from metricmix.validation import check_number
 
 __all__ = ["fit", "load"]
 
@@ -63,13 +64,14 @@ def fit(
         Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
         :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
         that are made by default are then left out.
-    class_weight : "balanced", or mapping of labels to numbers > 0, optional
-        How much a label of each class counts, 1 for those that are not named: in learning, and in
-        the odds of predictions. See Notes of :class:`~metricmix.MetricMixtureClassifier`.
+    class_weight : "balanced", or mapping or Series of numbers > 0 by label, optional
+        Factors of the odds of each class in predictions, 1 for those that are not named. See Notes
+        of :class:`~metricmix.MetricMixtureClassifier`.
     groups : column or array, optional
         The group of each item, such as the patient, site or author. Wherever labels are held out,
         to choose, to cross-fit sources, to judge a label or for the scoreboard, all of a group are.
-        An item whose group is missing is one by itself.
+        An item whose group is missing is one by itself. A Series with the name and the values of a
+        column of `data` is that column.
     order : column or array, optional
         Numbers or dates. The scoreboard then predicts later items from the labels before them
         (:func:`metricmix.learning.comparison.compare`); choices are cross-validated as without it.
@@ -150,6 +152,7 @@ def fit(
         except InputError as error:
             expected = "the order of data, found an index of the same ids in another order"
             raise error.replace(argument=name, expected=expected, remedy="pass .loc[ids]") from None
+    groups, order = own_column(data, groups), own_column(data, order)
     if groups is not None and not isinstance(groups, str):
         items, groups = replace(items, groups=groups_of(groups, len(items))), None
     if order is not None and not isinstance(order, str):
@@ -183,18 +186,20 @@ def class_weight_texts(given: Any) -> tuple[str, ...]:
     """
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
-    if not isinstance(given, Mapping):
-        raise InputError(
-            argument="class_weight",
-            expected="'balanced' or a mapping of labels to numbers",
-            found=f"{given!r}",
-        )
-    checked = {
-        label: check_number(weight, name=f"class_weight[{label!r}]", low=0.0, open_low=True)
-        for label, weight in given.items()
-    }
-    texts = texts_of(list(checked))
-    return tuple(f"{text}={one!r}" for text, one in zip(texts, checked.values(), strict=True))
+    weights = weights_by_label(given)
+    texts = texts_of(list(weights))
+    return tuple(f"{text}={one!r}" for text, one in zip(texts, weights.values(), strict=True))
+
+
+def own_column(data: Any, given: Any) -> Any:
+    """Return the name of the column of a frame that a Series is a copy of; else what was given."""
+    import pandas as pd
+
+    name = getattr(given, "name", None)
+    if name is None or isinstance(data, Items) or name not in getattr(data, "columns", ()):
+        return given
+    one, other = (pd.DataFrame(np.asarray(values)) for values in (given, data[name]))
+    return str(name) if one.equals(other) else given
 
 
 def directed_names(items: Items, directed: bool | str | Sequence[str]) -> set[str]:

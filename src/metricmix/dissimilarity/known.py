@@ -75,8 +75,8 @@ class Known:
         The number of the group of each item: what is held out, is held out with all items of its
         group. Default: each item by itself.
     class_weight : tuple of C floats, or "balanced", optional
-        How much the labels of each class count; "balanced": inversely to how many there are, in
-        each fold anew. Only the ratios matter.
+        Factors of the odds of each class in predictions, and of the losses of its items;
+        "balanced": inversely to its labels, in each fold anew. Only the ratios matter.
 
     Examples
     --------
@@ -130,9 +130,9 @@ class Known:
 
     @cached_property
     def class_weights(self) -> Floats | None:
-        r"""How much a label of each class counts, (C,), 1 on average over the labels.
+        r"""The weight of each class, (C,), 1 on average over the labels.
 
-        None where all count the same. "balanced" stands for :math:`L / (C |c|)`, and for 1 where a
+        None where all are the same. "balanced" stands for :math:`L / (C |c|)`, and for 1 where a
         class has no label.
 
         >>> Known(np.array([0, 0, 0, 1]), 2, class_weight="balanced").class_weights.round(3)
@@ -149,16 +149,9 @@ class Known:
             weights = weights * (sizes.sum() / (weights @ sizes))
         return None if (weights == weights[0]).all() else np.asarray(weights)
 
-    def label_weights(self, own: Floats | None = None) -> Floats | None:
-        """Return how much each item counts, (n,): `own` times the weight of its class.
-
-        None where all count the same.
-        """
-        if self.class_weights is None:
-            return own
-        weights = np.ones(self.n)
-        weights[self.items] = self.class_weights[self.y]
-        return weights if own is None else weights * own
+    def loss_weights(self, y: Indices) -> Floats | None:
+        """Return the weights of the losses of items of these classes; None if all are the same."""
+        return None if self.class_weights is None else np.asarray(self.class_weights[y])
 
     @cached_property
     def item_keys(self) -> Keys:
@@ -267,7 +260,7 @@ class Known:
         return self.only(self.items[order[:n]])
 
     def same_as(self, other: Known | None) -> bool:
-        """Return whether another one says the same of the same items."""
+        """Return whether another one says the same of the same items, class weights aside."""
         if other is None:
             return False
         grouped_alike = self.groups is other.groups
@@ -276,7 +269,6 @@ class Known:
         return (
             grouped_alike
             and self.n_classes == other.n_classes
-            and self.class_weight == other.class_weight
             and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
         )
 

@@ -153,7 +153,6 @@ class Training:
             y = place[y]
         folds = np.empty(known.n, dtype=np.int64)
         folds[known.items] = known.folds(n_folds, keep_shares=True)
-        weights = known.label_weights(weights)
         own = None if weights is None else weights[items]
         groups = None if known.item_groups is None or known.groups is None else known.groups[items]
         return cls(items, y, classes, known.n_classes, own, folds[items], groups)

@@ -62,7 +62,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     device : {"auto", "cpu", "cuda"}
         Where a network is trained; "auto": on the GPU if there is one. See `device_`.
     class_weight : dict of numbers > 0 by label, "balanced" or None
-        How much a label of each class counts; see Notes. 1 for classes that a dict does not name;
+        Factors of the odds of each class in predictions; see Notes. Or a Series by label. 1 for
+        classes that are not named;
         "balanced": :math:`L / (C\,|c|)`, inversely to the labels of a class, in each fold anew.
     {new_items}
 
@@ -90,22 +91,22 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
 
     Notes
     -----
-    Without class weights every label counts the same in the objective. The class means and their
-    offsets count every class the same, however many labels it has; where distances do not decide,
-    the default rule prefers the class with more labels (``priors="labels"`` of
+    Every label counts the same in the objective. The class means and their offsets count every
+    class the same, however many labels it has; where distances do not decide, the default rule
+    prefers the class with more labels (``priors="labels"`` of
     :class:`~metricmix.learning.rules.ClassMean`). With weights :math:`v_c`, of which only the
     ratios matter,
 
-    - a label of class c counts :math:`v_c` times in a named objective, in supervised sources (where
-      their ``fit`` takes ``sample_weight``; forests and labels spread over graphs weigh classes
-      evenly whatever the weights) and in the losses that selection compares;
-    - probabilities are those for such shares of the classes,
-      :math:`p'_c(x) = v_c\, p_c(x) \,/ \sum_k v_k\, p_k(x)`, what a logistic regression with the
-      same ``class_weight`` of scikit-learn tends to as labels grow. "balanced" so predicts as if
-      classes were equally frequent; ``{label: 5.0}`` takes odds of 1 to 5 for even.
+    - probabilities are :math:`p'_c(x) = v_c\, p_c(x) \,/ \sum_k v_k\, p_k(x)`, with those of the
+      rule, :math:`p_c`. So ``{label: 5.0}`` takes odds of 1 to 5 for even;
+    - the loss of a held-out item of class c counts :math:`v_c` times where candidates are compared.
 
-    Accuracies of ``compare`` count every item the same. An objective of your own weights items
-    itself. Equal weights change nothing.
+    Sources, objective and metric have no class weights: unless another candidate is chosen,
+    :math:`p_c` are the probabilities of the same fit without them. "balanced" predicts as if
+    classes were equally frequent where :math:`p_c` have the shares of the labels; forests and
+    labels spread over graphs among the sources already weigh classes evenly by themselves.
+    A probability of 0, such as that of a class without a vote of ``"k-nearest"``, stays 0.
+    Accuracies of ``compare`` count every item the same. Equal weights change nothing.
 
     Examples
     --------

@@ -358,8 +358,8 @@ def scores_of_fold(
         answers.append(metric.answers(as_rule(setting["rule"]), first, near))
     p, right = np.array(answers), held_out.y
     chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
-    own = None if known.class_weights is None else known.class_weights[right]
-    loss = np.average(-np.log(np.maximum(chance, 1e-15)), axis=1, weights=own)
+    losses = -np.log(np.maximum(chance, 1e-15))
+    loss = np.average(losses, axis=1, weights=known.loss_weights(right))
     return (p.argmax(axis=2) == right).mean(axis=1), loss
 
 

@@ -182,10 +182,12 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         """Return the parameters, if they are still those of the fit.
 
         Of a stack its scaling alone, since the fit has the sources; of an objective of your own
-        its name.
+        its name; of class weights in a Series a dictionary.
         """
         self.check_unchanged()
         given, objective = super().stored_parameters(), self.objective
+        if hasattr(given.get("class_weight"), "to_dict"):
+            given["class_weight"] = given["class_weight"].to_dict()
         if isinstance(self.sources, DissimilarityStack):
             scales = scales_of(self.sources, self.stack_)
             given["sources"] = {"scaling": self.sources.scaling, "scales": scales}

@@ -90,7 +90,7 @@ class FitRequest:
         What held-out items of the comparison are: "stay": unlabelled items of the metric; "new":
         items that are in no part of the fit, which is repeated without them in every fold.
     class_weight : tuple of str
-        How much a label of each class counts: "balanced", or LABEL=NUMBER for each; see
+        Factors of the odds of classes: "balanced", or LABEL=NUMBER for each; see
         :class:`~metricmix.MetricMixtureClassifier`.
     only : tuple of str
         Names of sources, if the others are to be left out; also of those beyond the limit.
@@ -154,9 +154,19 @@ class FitRequest:
         """The parameter `class_weight` of an estimator; InputError if a text cannot be read."""
         if not self.class_weight or self.class_weight == ("balanced",):
             return self.class_weight[0] if self.class_weight else None
-        found = {}
+        if "balanced" in self.class_weight:
+            raise InputError(
+                argument="--class-weight",
+                expected="balanced alone, which cannot be combined with weights of labels",
+                found=" and ".join(map(repr, self.class_weight)),
+            )
+        found: dict[str, float] = {}
         for text in self.class_weight:
             label, _, number = text.rpartition("=")
+            if label in found:
+                raise InputError(
+                    argument="--class-weight", expected="every label once", found=f"{label!r} twice"
+                )
             try:
                 found[label] = float(number)
             except ValueError:
@@ -229,8 +239,15 @@ def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = N
 def set_apart(items: Items, options: FitRequest) -> tuple[Items, tuple[str, ...]]:
     """Return the items without the columns of groups and order, and what these are, in words."""
     groups, order, lines = options.groups, options.order, []
+    used = {items.id_column: "ids", items.label_column: "labels"}
     for option, column in {"--groups": groups, "--order": order}.items():
         if column is not None and column not in items.columns:
+            if column in used:
+                raise InputError(
+                    argument=option,
+                    expected="a column other than those of ids and labels",
+                    found=f"{column!r}, the column of {used[column]}",
+                )
             known = list(items.columns)
             expected = did_you_mean(known, column) if known else "no name without columns"
             raise InputError(argument=option, expected=expected)

@@ -240,13 +240,23 @@ def order_values(items: Items, name: str, stated: str | None = None) -> Floats:
     """
     alone = replace(items, columns={name: items.columns[name]})
     (column,) = infer_columns(alone, {name: stated} if stated else None)
-    if column.kind not in NUMERIC:
-        raise InputError(
-            argument="--order",
-            expected="a column of numbers or dates that differ",
-            found=f"{name!r}: {column.why}",
-        )
-    return numbers_of(alone, column)
+    formats, unread = (CellFormat(), CellFormat(order="dmy")), None
+    if column.kind in NUMERIC:
+        numbers = numbers_of(alone, column)
+        cells = [items.texts(name)[k] for k in np.flatnonzero(np.isnan(numbers))[:1000]]
+        unread = next((cell for cell in cells if is_known(cell)), None)
+        if unread is None:
+            return numbers
+    else:
+        cells = [cell for cell in items.texts(name) if is_known(cell)]
+        unread = next((c for c in cells if all(one.parse(c) is None for one in formats)), None)
+    why = column.why if unread is None else f"{unread[:40]!r} is neither"
+    raise InputError(
+        argument="--order",
+        expected="a column of numbers or dates that differ",
+        found=f"{name!r}: {why}",
+        remedy="" if unread is None else "leave the cell empty if it is unknown",
+    )
 
 
 def typed_column(items: Items, name: str, stated: str | None, n_missing: int) -> Column:

@@ -133,6 +133,14 @@ def later_items(
         if train.any():
             folds.append((np.flatnonzero(train), np.flatnonzero(test)))
     if len(folds) < 2:
+        few = 3  # values that give two later parts
+        if len(values) < few:
+            raise InputError(
+                argument="order",
+                expected="at least three different values among the labelled items: each but the "
+                "first is tested on the labels before it",
+                found=len(values),
+            )
         other = "" if groups is None else " of other groups"
         raise InputError(
             argument="order",

@@ -135,7 +135,7 @@ def objective_of(
         options.objective,
         known,
         rho=options.rho,
-        item_weights=known.label_weights(item_weights),
+        item_weights=item_weights,
         stochastic=stochastic,
         **more,
     )

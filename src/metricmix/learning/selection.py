@@ -81,8 +81,7 @@ def select(stack: DissimilarityStack, task: Task, known: Known, options: Options
     trials = Trials(stack, task, known, options)
     compared = trials.affordable(candidates)
     answers = trials.run(compared)
-    weights = known.label_weights()
-    own = None if weights is None else weights[known.items]
+    own = known.loss_weights(known.y)
     losses = np.array([task.losses(of_one, known.y, own) for of_one in answers])
     errors = np.array([task.errors(task.predictions(of_one), known.y) for of_one in answers])
     if task.is_numeric:

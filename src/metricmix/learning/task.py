@@ -17,7 +17,6 @@ objective  ``"class-means"``                       ``"kernel-regression"``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,13 @@ from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import moved_in
 from metricmix.exceptions import InputError, warn_caller
 from metricmix.items.cells import did_you_mean
-from metricmix.labels import as_labels, check_targets, is_unlabelled, plain_labels
+from metricmix.labels import (
+    as_labels,
+    check_targets,
+    is_unlabelled,
+    plain_labels,
+    weights_by_label,
+)
 from metricmix.learning.rules import (
     ClassMean,
     KernelRidge,
@@ -38,7 +43,7 @@ from metricmix.learning.rules import (
     Rule,
 )
 from metricmix.typing import AnyArray, Floats, Indices, Keys
-from metricmix.validation import check_number, unmasked
+from metricmix.validation import unmasked
 
 __all__ = ["Classes", "Numbers", "Task", "independent_errors", "wilson_interval"]
 
@@ -262,20 +267,12 @@ class Classes(Task):
         """
         if given is None or (isinstance(given, str) and given == "balanced"):
             return given
-        if not isinstance(given, Mapping):
-            raise InputError(
-                argument="class_weight",
-                expected="None, 'balanced' or a dictionary of a number > 0 by label",
-                found=f"{given!r}",
-            )
-        known = self.class_labels
-        for label, weight in given.items():
+        weights, known = weights_by_label(given), self.class_labels
+        for label in weights:
             if label not in known:
                 near = did_you_mean(self.class_names, str(label))
                 raise InputError(argument="class_weight", expected=near)
-            name = f"class_weight[{label!r}]"
-            check_number(weight, name=name, low=0.0, open_low=True)
-        return tuple(float(given.get(label, 1.0)) for label in known)
+        return tuple(weights.get(label, 1.0) for label in known)
 
     def is_few(self, known: Known) -> bool:
         """Return whether there are fewer than five labels per class."""

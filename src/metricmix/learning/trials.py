@@ -215,6 +215,5 @@ class Trials:
             test = places[folds == fold]
             answers[test] = metric.answers(equal.rule, test, self.known.without(test))
         p, right = answers[judged], self.known.y[judged]
-        weights = self.known.label_weights()
-        own = None if weights is None else weights[judged]
-        return self.task.losses(p, right, own), float((p.argmax(axis=1) == right).mean())
+        losses = self.task.losses(p, right, self.known.loss_weights(right))
+        return losses, float((p.argmax(axis=1) == right).mean())

@@ -216,9 +216,8 @@ def nearest_items(
     "--class-weight",
     multiple=True,
     metavar="balanced|LABEL=NUMBER",
-    help="How much labels of a class count, in learning and in the odds of predictions: balanced, "
-    "inversely to how many there are; or a number for a label, 1 for the others; may be given "
-    "several times.",
+    help="Factors of the odds of classes in predictions: balanced, inversely to their labels; or a "
+    "number for a label, 1 for the others; may be given several times, once per label.",
 )
 @click.option(
     "--rule",
