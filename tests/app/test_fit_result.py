@@ -143,6 +143,28 @@ def test_it_is_the_fit_to_these_labels(case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "columns",
+    [
+        {"groups": "site"},
+        {"order": "day"},
+        {"groups": "site", "order": "day"},
+        {"groups": "site", "held_out": "new", "kinds": {"site": "category"}},
+    ],
+)
+def test_groups_and_order_by_column(columns: dict[str, Any]) -> None:
+    frame, _ = things(known=40)
+    frame["site"] = [f"s{k // 4}" for k in range(N)]
+    frame["day"] = np.arange(N) * 7 % N
+    options: dict[str, Any] = {"n_splits": 2, "edges": {"links": links()}, **columns}
+    result = mm.fit(frame, label="kind", **options)
+    again = result.with_labels(NEW)
+    assert_same(again, mm.fit(with_answers(frame, NEW), label="kind", **options))
+    assert again.items.groups == result.items.groups
+    before = frame.set_index("id")["kind"]
+    assert_same(again.with_labels(before[list(NEW)]), result)
+
+
+@pytest.mark.parametrize(
     ("case", "more"),
     [("few labels", "learned"), ("counts", "shares"), ("counts and matrices", "shares")],
 )

@@ -482,6 +482,22 @@ def test_messages_name_arguments_of_python() -> None:
     assert "single_labels='keep'" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("edges_per_item", wrong) for wrong in (0, -1, 2.5, "8", True)),
+        *(("n_bootstrap", wrong) for wrong in (-1, 1.5, True)),
+        *(("n_splits", wrong) for wrong in (-1, 1, 2.5, "5")),
+        *(("seed", wrong) for wrong in (-1, 0.5, "1")),
+        *(("geodesic", wrong) for wrong in (0, 2.5, "all")),
+    ],
+)
+def test_numbers_are_checked_at_the_door(name: str, wrong: Any) -> None:
+    given = {"n_splits": 0} if name != "n_splits" else {}
+    with pytest.raises(InputError, match=rf"^{name}: expected .*, got {wrong!r}$"):
+        mm.fit(table(), label="kind", **given, **{name: wrong})
+
+
 def test_a_fit_needs_labels() -> None:
     with pytest.raises(InputError, match="label: expected a column of labels"):
         mm.fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
