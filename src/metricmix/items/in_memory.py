@@ -68,7 +68,8 @@ def as_items(
         The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows
         of this frame, or of a larger one that they were chosen from, the first column that shares
         most of its ids with relations and matrices, or theirs with it; else the first column if it
-        is called id or names the items (:func:`holds_ids`), else the numbers of the rows.
+        is called id or names the items (:func:`holds_ids`), else the numbers of the rows. A single
+        column that is not called id is an attribute, unless there are relations or matrices.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
@@ -98,7 +99,11 @@ def as_items(
     found = named("matrices", matrices, as_matrix)
     theirs = {name for one in relations.values() for name in one.ids or ()}
     theirs |= {name for one in found.values() for name in one.items or ()}
-    frame, ids, id_column = with_ids(frame, id, theirs)
+    whole = frame
+    frame, ids, id_column = with_ids(frame, id, theirs, bool(relations or found))
+    named_by: Any = whole[id_column] if id_column else whole.index
+    if id is not None and not isinstance(id, str):
+        named_by = id
     columns: dict[str, Values] = {}
     dtypes: dict[str, str] = {}
     for name in frame.columns:
@@ -118,6 +123,7 @@ def as_items(
         id_column=id_column,
         first_row=0,
         label_column=label_column,
+        id_type=label_type_of(list(named_by)),
     )
     if given is None:
         return items
@@ -320,11 +326,12 @@ def relabelled_items(items: Items, labels: Any) -> Items:
 
 
 def with_ids(
-    frame: pd.DataFrame, id: str | Sequence[Any] | None, theirs: set[str]
+    frame: pd.DataFrame, id: str | Sequence[Any] | None, theirs: set[str], others: bool = False
 ) -> tuple[pd.DataFrame, tuple[str, ...], str | None]:
     """Return the frame without its column of ids, the ids, and the name of that column.
 
-    It is "" for the index, and None for row numbers. `theirs` are the ids in edges and matrices.
+    It is "" for the index, and None for row numbers. `theirs` are the ids in edges and matrices;
+    `others` says whether there are any of these, with ids or without.
     """
     if id is not None and not isinstance(id, str):
         if len(id) != len(frame):
@@ -347,7 +354,9 @@ def with_ids(
         few_repeats = 10 * len(set(cells)) >= 9 * n  # which are then reported
         if few_repeats and 2 * len(theirs & set(cells)) > min(len(theirs), n):
             return frame.drop(columns=column), checked_ids(cells, column), column
-    first = frame.columns[0] if frame.shape[1] > 1 else "0"
+    first = frame.columns[0] if frame.shape[1] else "0"
+    if frame.shape[1] == 1 and not others and first.casefold() != "id":
+        first = "0"  # all that is known of the items is an attribute
     if not first.isdecimal() and holds_ids(frame[first], first):  # columns of arrays are numbered
         return frame.drop(columns=first), checked_ids(frame[first].tolist(), first), first
     if not numbers:
