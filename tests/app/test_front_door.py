@@ -498,6 +498,14 @@ def test_numbers_are_checked_at_the_door(name: str, wrong: Any) -> None:
         mm.fit(table(), label="kind", **given, **{name: wrong})
 
 
+def test_messages_about_options_and_kinds() -> None:
+    with pytest.raises(InputError, match=r"^dense=True stores .*edges_per_item= those of some"):
+        mm.fit(table(), label="kind", dense=True, edges_per_item=5)
+    alone = {"label": table()["kind"].to_numpy(), "matrices": {"far": 1.0 - np.eye(N)}}
+    with pytest.raises(InputError, match="kinds: expected no name without columns, got 'gens'"):
+        mm.fit(table()[["id"]], **alone, kinds={"gens": "number"})
+
+
 def test_a_fit_needs_labels() -> None:
     with pytest.raises(InputError, match="label: expected a column of labels"):
         mm.fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
@@ -847,7 +855,9 @@ def test_ids_come_back_as_they_were_given(how: str, tmp_path: Path) -> None:
         result.explain(999999)
     with pytest.raises(InputError, match=r"^among: expected one of .*, got '999999'"):
         result.next_labels(among=[999999])
-    answers = pd.Series(kinds(), numbers)  # the loop of docs/choosing.md
+    answers = pd.Series(
+        np.array(["fruit", "tool", "cloth"])[kinds()], numbers
+    )  # the loop of docs/choosing.md
     for _ in range(2):
         asked = result.next_labels(3, among=answers.index).index
         assert asked.dtype.kind == "i"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from metricmix.fitting.new_labels import new_columns, predict_new, remarks_on_ne
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
-from metricmix.items.cells import did_you_mean
+from metricmix.items.cells import did_you_mean, suggestion
 from metricmix.items.in_memory import labels_of_type, new_items_like, relabelled_items
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
@@ -271,9 +271,15 @@ class FitResult:
 
         Parameters
         ----------
-        labels : mapping or Series
+        labels : mapping, Series, or DataFrame of one column
             Labels by id, or numbers where these are predicted: of items without a label, or other
             ones than were given, also of new classes. None takes a label away.
+
+        Warns
+        -----
+        UserWarning
+            If a label makes a new class, or turns labels that are numbers into texts: it may be
+            misspelled.
 
         Raises
         ------
@@ -303,6 +309,9 @@ class FitResult:
         with errors_of_arguments():
             items = relabelled_items(gathered.items, labels)
             outcome = fit_plan(plan_items(items, settings, gathered), settings)
+        if not outcome.model.is_numeric:
+            for line in new_classes(gathered.items, items):
+                warn_caller(line, UserWarning)
         return FitResult.of_outcome(outcome)
 
     def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
@@ -421,6 +430,18 @@ class Connection:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def new_classes(before: Items, now: Items) -> Iterator[str]:
+    """Yield a sentence for each class that no label had before, or one if labels become texts."""
+    known = {label for label, _ in before.labels_left_out} | set(before.labels or ())
+    new = sorted(set(now.labels or ()) - known)
+    if before.label_type and new and not now.label_type:
+        yield f"labels become texts: {new[0]!r} is none of type {before.label_type}"
+        return
+    for label in new if before.labels else ():
+        near = "" if now.label_type else suggestion(known - {""}, label)
+        yield f"new class {label!r}{near}"
 
 
 def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:

@@ -278,13 +278,23 @@ def relabelled_items(items: Items, labels: Any) -> Items:
     ----------
     items : Items
         Of a fit: labels that count as unlabelled there are given again.
-    labels : mapping or Series
-        Labels, or numbers, by id; None, and whatever is missing, takes a label away.
+    labels : mapping, Series, or DataFrame of one column
+        Labels, or numbers, by id; None, and whatever is missing, takes a label away. Texts such as
+        "1" are numbers where labels are.
 
     >>> items = Items(("a", "b", "c"), {}, ("1", "", "2"), label_type="int")
     >>> relabelled_items(items, {"b": 2, "a": None}).labels
     ('', '2', '2')
     """
+    if hasattr(labels, "iloc") and np.ndim(labels) == 2:
+        if labels.shape[1] != 1:
+            raise InputError(
+                argument="labels",
+                expected="one column of labels, by id",
+                found=f"{labels.shape[1]} columns",
+                remedy="pass one of them, such as frame['label']",
+            )
+        labels = labels.iloc[:, 0]
     if not hasattr(labels, "keys") or not hasattr(labels, "items"):
         raise InputError(
             argument="labels",
@@ -305,6 +315,7 @@ def relabelled_items(items: Items, labels: Any) -> Items:
         targets = items.targets.copy()
         targets[chosen] = target_numbers([np.nan if is_missing(x) else x for x in given], len(ids))
         return replace(items, targets=targets)
+    given = [label_like(label, items.label_type) for label in given]
     texts = list(items.labels)
     for label, item in items.labels_left_out:
         texts[place[item]] = label
@@ -450,6 +461,19 @@ def labels_of_type(texts: Sequence[str], label_type: str) -> AnyArray:
     if label_type in ("int", "float"):
         return np.array(list(map(int if label_type == "int" else float, texts)))
     return np.array(texts, dtype=object)
+
+
+def label_like(label: Any, label_type: str) -> Any:
+    """Return a text as a label of a type, if it is one; else what was given.
+
+    >>> label_like("1", "int"), label_like("nine", "int"), label_like("1", "")
+    (1, 'nine', '1')
+    """
+    wanted = isinstance(label, str) and (label_type != "bool" or label in ("True", "False"))
+    try:
+        return labels_of_type([label], label_type).tolist()[0] if wanted else label
+    except ValueError:
+        return label
 
 
 def label_texts(listed: list[Any]) -> tuple[str, ...]:
