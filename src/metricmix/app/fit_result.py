@@ -295,9 +295,9 @@ class FitResult:
         >>> land = ["coast", None, "coast", "hill", "hill", None, None, None]
         >>> towns = pd.DataFrame({"height": height, "land": land}, index=list("ABCDEFGH"))
         >>> result = mm.fit(towns, label="land", evaluate=False)
-        >>> again = result.with_labels({"G": "harbour", "H": "hill", "A": "harbour"})
-        >>> again.predictions.loc[["A", "B", "F"], "label"].tolist()
-        ['harbour', 'harbour', 'hill']
+        >>> again = result.with_labels({"G": "coast", "H": "hill", "D": None})
+        >>> again.predictions.loc[["B", "D", "G"], "label"].tolist()
+        ['coast', 'hill', 'coast']
         """
         if self.outcome is None:
             raise InputError(

@@ -184,8 +184,8 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
         names = [pattern] if pattern in items.columns else []
         names = names or [name for name in items.columns if fnmatchcase(name, pattern)]
         if not names:
-            known, none = list(items.columns), f"no name without columns, got {pattern!r}"
-            expected = did_you_mean(known, pattern) if known else none
+            none = f"no name without columns, got {pattern!r}"
+            expected = did_you_mean(list(items.columns), pattern) if items.columns else none
             raise InputError(argument="kinds", expected=expected)
         stated |= dict.fromkeys(names, kind)
     columns: list[Column] = []
