@@ -14,7 +14,9 @@ from metricmix import InputError
 from metricmix.dissimilarity import default_specs, value_storage
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*no edges given for new items:UserWarning", "ignore::metricmix.ConvergenceWarning"
+    "ignore:.*no edges given for new items:UserWarning",
+    "ignore:new class 'music':UserWarning",
+    "ignore::metricmix.ConvergenceWarning",
 )
 N = 48
 KINDS = np.array(["fruit", "tool", "cloth"], dtype=object)
@@ -143,6 +145,28 @@ def test_it_is_the_fit_to_these_labels(case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "columns",
+    [
+        {"groups": "site"},
+        {"order": "day"},
+        {"groups": "site", "order": "day"},
+        {"groups": "site", "held_out": "new", "kinds": {"site": "category"}},
+    ],
+)
+def test_groups_and_order_by_column(columns: dict[str, Any]) -> None:
+    frame, _ = things(known=40)
+    frame["site"] = [f"s{k // 4}" for k in range(N)]
+    frame["day"] = np.arange(N) * 7 % N
+    options: dict[str, Any] = {"n_splits": 2, "edges": {"links": links()}, **columns}
+    result = mm.fit(frame, label="kind", **options)
+    again = result.with_labels(NEW)
+    assert_same(again, mm.fit(with_answers(frame, NEW), label="kind", **options))
+    assert again.items.groups == result.items.groups
+    before = frame.set_index("id")["kind"]
+    assert_same(again.with_labels(before[list(NEW)]), result)
+
+
+@pytest.mark.parametrize(
     ("case", "more"),
     [("few labels", "learned"), ("counts", "shares"), ("counts and matrices", "shares")],
 )
@@ -204,7 +228,8 @@ def test_numbers_may_become_classes_and_classes_numbers() -> None:
     options: dict[str, Any] = {"label": "kind", "edges": {"links": links()}, **FEW}
     result = mm.fit(frame, **options)
     labels = dict(zip(frame["id"][:24], kind, strict=False))
-    again = result.with_labels(labels)
+    with pytest.warns(UserWarning, match="labels become texts: 'cloth' is none of type float"):
+        again = result.with_labels(labels)
     fresh = mm.fit(with_answers(frame.astype({"kind": object}), labels), **options)
     assert (result.found["target"] is None, again.found["target"] is None) == (False, True)
     assert_same(again, fresh)
@@ -234,7 +259,9 @@ def test_labels_keep_their_type_and_those_left_out_return() -> None:
     assert_same(again, mm.fit(with_answers(frame, {"i46": 9}), label="kind", **FEW))
     mixed = frame.astype({"kind": object})
     fresh = mm.fit(with_answers(mixed, {"i46": "nine"}), label="kind", **FEW)
-    assert fresh.found["label_type"] == again.with_labels({"i46": "nine"}).found["label_type"] == ""
+    with pytest.warns(UserWarning, match="labels become texts: 'nine' is none of type int"):
+        again = again.with_labels({"i46": "nine"})
+    assert fresh.found["label_type"] == again.found["label_type"] == ""
 
 
 def test_only_what_depends_on_labels_is_computed_again() -> None:
@@ -249,6 +276,34 @@ def test_only_what_depends_on_labels_is_computed_again() -> None:
             assert np.shares_memory(one.matrix, other.matrix)
     held = again.outcome.gathered
     assert held.plan.earlier is None  # a loop of labels keeps one result alive, not all
+
+
+def test_new_classes_are_warned_of() -> None:
+    frame, _ = things()
+    result = mm.fit(frame, label="kind", **FEW)
+    with pytest.warns(UserWarning, match="^new class 'friut'; did you mean 'fruit'"):
+        result.with_labels({"i30": "friut"})
+    with pytest.warns(UserWarning, match="^new class 'zzz'$"):
+        result.with_labels({"i30": "zzz"})
+    labels = pd.DataFrame({"any": ["fruit", "tool"]}, index=["i30", "i31"])
+    assert_same(result.with_labels(labels), result.with_labels(labels["any"]))
+    with pytest.raises(InputError, match="one column of labels, by id, got 2 columns"):
+        result.with_labels(labels.assign(other="tool"))
+    without = result.with_labels(dict.fromkeys(frame["id"][frame["kind"] == "tool"]))
+    assert without.estimator.classes_.tolist() == ["cloth", "fruit"]
+
+
+def test_texts_of_numbers_are_numbers_where_labels_are() -> None:
+    frame, _ = things()
+    frame["kind"] = frame["kind"].map({"fruit": 1, "tool": 2, "cloth": 3})
+    result = mm.fit(frame, label="kind", **FEW)
+    again = result.with_labels({"i30": "1"})
+    assert_same(again, result.with_labels({"i30": 1}))
+    assert again.items.label_type == "int"
+    shown = again.estimator.next_labels(1)[0]
+    assert type(shown.label) is type(shown.item) is str
+    with pytest.warns(UserWarning, match="labels become texts: 'one' is none of type int"):
+        again.with_labels({"i30": "one"})
 
 
 def test_wrong_labels_get_one_sentence() -> None:

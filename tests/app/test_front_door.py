@@ -482,6 +482,30 @@ def test_messages_name_arguments_of_python() -> None:
     assert "single_labels='keep'" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("edges_per_item", wrong) for wrong in (0, -1, 2.5, "8", True)),
+        *(("n_bootstrap", wrong) for wrong in (-1, 1.5, True)),
+        *(("n_splits", wrong) for wrong in (-1, 1, 2.5, "5")),
+        *(("seed", wrong) for wrong in (-1, 0.5, "1")),
+        *(("geodesic", wrong) for wrong in (0, 2.5, "all")),
+    ],
+)
+def test_numbers_are_checked_at_the_door(name: str, wrong: Any) -> None:
+    given = {"n_splits": 0} if name != "n_splits" else {}
+    with pytest.raises(InputError, match=rf"^{name}: expected .*, got {wrong!r}$"):
+        mm.fit(table(), label="kind", **given, **{name: wrong})
+
+
+def test_messages_about_options_and_kinds() -> None:
+    with pytest.raises(InputError, match=r"^dense=True stores .*edges_per_item= those of some"):
+        mm.fit(table(), label="kind", dense=True, edges_per_item=5)
+    alone = {"label": table()["kind"].to_numpy(), "matrices": {"far": 1.0 - np.eye(N)}}
+    with pytest.raises(InputError, match="kinds: expected no name without columns, got 'gens'"):
+        mm.fit(table()[["id"]], **alone, kinds={"gens": "number"})
+
+
 def test_a_fit_needs_labels() -> None:
     with pytest.raises(InputError, match="label: expected a column of labels"):
         mm.fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
@@ -804,3 +828,66 @@ def test_explanations_of_an_item_that_stands_alone_for_its_class() -> None:
     for told in (str(model.explain(0)), str(model.explain_label(0))):
         assert told.endswith("no other item is labelled 'a'")
         assert "inf" not in told
+
+
+@pytest.mark.parametrize("how", ["index", "column", "rows"])
+def test_ids_come_back_as_they_were_given(how: str, tmp_path: Path) -> None:
+    frame = table()
+    first = 0 if how == "rows" else 1000
+    numbers = np.arange(first, first + N)
+    frame = frame.drop(columns="id")
+    if how == "index":
+        frame.index = pd.Index(numbers)
+    elif how == "column":
+        frame.insert(0, "id", numbers)
+    options: dict[str, Any] = {"id": "id"} if how == "column" else {}
+    result = mm.fit(frame, label="kind", evaluate=False, **options)
+    assert result.predictions.index.tolist() == numbers.tolist()
+    assert set(result.predictions["nearest"]) <= set(numbers.tolist())
+    if how != "column":
+        assert frame.join(result.predictions)["confidence"].notna().any()
+    a, b = first, first + 1
+    assert str(result.explain(a)) == str(result.explain(str(a)))
+    assert str(result.explain(a, b)) == str(result.explain(str(a), str(b)))
+    assert result.metric.distance(a, b) == result.metric.distance(str(a), str(b))
+    assert result.metric.path(a, np.int64(b)) == result.metric.path(str(a), str(b))
+    with pytest.raises(InputError, match=r"^a: expected one of .*, got '999999'"):
+        result.explain(999999)
+    with pytest.raises(InputError, match=r"^among: expected one of .*, got '999999'"):
+        result.next_labels(among=[999999])
+    answers = pd.Series(
+        np.array(["fruit", "tool", "cloth"])[kinds()], numbers
+    )  # the loop of docs/choosing.md
+    for _ in range(2):
+        asked = result.next_labels(3, among=answers.index).index
+        assert asked.dtype.kind == "i"
+        result = result.with_labels(answers[asked])
+        assert result.predictions.loc[asked, "given"].all()
+    open_items = result.predictions.query("not given").index
+    assert result.next_labels(1, among=int(open_items[0])).index.tolist() == [open_items[0]]
+    result.save(tmp_path / "out", page=False)
+    loaded = mm.load(tmp_path / "out")
+    assert loaded.predictions.index.tolist() == numbers.tolist()
+    assert str(loaded.explain(a)) == str(result.explain(a))
+    header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[1]
+    assert header.startswith(f"{first},")
+
+
+def test_a_column_of_ids_beside_matrices_only(tmp_path: Path) -> None:
+    frame = table()[["id", "kind"]]
+    rng = np.random.default_rng(0)
+    place = rng.normal(size=N) + np.unique(kinds(), return_inverse=True)[1]
+    far = abs(place[:, None] - place)
+    result = mm.fit(frame, label="kind", matrices={"far": far}, evaluate=False)
+    assert result.predictions.index.tolist() == frame["id"].tolist()
+    assert result.items.id_column == "id"
+    frame.to_csv(tmp_path / "kinds.csv", index=False)
+    np.save(tmp_path / "far.npy", far)
+    metricmix(
+        *("fit", tmp_path / "kinds.csv", "--label", "kind", "--matrix", f"far={tmp_path}/far.npy"),
+        *("--folds", 0, "--bootstrap", 0, "--no-report", "-o", tmp_path / "out"),
+    )
+    written = mm.load(tmp_path / "out").predictions
+    pd.testing.assert_frame_equal(
+        as_written(result.predictions), as_written(written), check_dtype=False
+    )

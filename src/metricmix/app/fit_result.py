@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from metricmix.fitting.new_labels import new_columns, predict_new, remarks_on_ne
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
-from metricmix.items.cells import did_you_mean
+from metricmix.items.cells import did_you_mean, suggestion
 from metricmix.items.in_memory import labels_of_type, new_items_like, relabelled_items
 from metricmix.items.items import Items
 from metricmix.items.tables import texts_of
@@ -122,9 +122,27 @@ class FitResult:
         """Return labels in the type in which they were given."""
         return labels_of_type(labels, self.found["label_type"])
 
+    def ids_as_given(self, ids: Sequence[str]) -> list[Any]:
+        """Return ids in the type in which they were given; "" and None, for none, stay."""
+        named = [item for item in ids if item]
+        given = iter(labels_of_type(named, self.items.id_type).tolist())
+        return [next(given) if item else item for item in ids]
+
+    def id_texts(self, items: Sequence[Any], argument: str) -> list[str]:
+        """Return ids as the texts that they are inside; InputError if one is unknown."""
+        known = list(map(str, self.metric.ids.tolist()))
+        texts, inside = texts_of(list(items)), set(known)
+        for item in texts:
+            if item not in inside:
+                raise InputError(argument=argument, expected=did_you_mean(known, item))
+        return list(texts)
+
     @property
     def metric(self) -> Metric:
-        """The metric: distances, paths and neighbours of the items, by their ids."""
+        """The metric: distances, paths and neighbours of the items, by their ids.
+
+        Its ids are texts; it takes whole numbers for the texts of these.
+        """
         return self.estimator.metric_
 
     @property
@@ -142,11 +160,13 @@ class FitResult:
         ``distance``. Labels have the type in which they were given: numbers, truth values or texts.
         The nearest item is that of the learned metric, which has seen the labels of both; to judge
         a given label, use the confidence, which comes from refits without it. Of a loaded result,
-        numbers are rounded as in predictions.csv.
+        numbers are rounded as in predictions.csv. Ids have the type in which they were given, too,
+        so that ``frame.join(result.predictions)`` matches them.
         """
         import pandas as pd
 
-        frame = pd.DataFrame(self.columns).set_index("id")
+        ids = {name: self.ids_as_given(self.columns[name]) for name in ("id", "nearest")}
+        frame = pd.DataFrame({**self.columns, **ids}).set_index("id")
         if self.found["label_type"]:
             frame["label"] = self.as_given(frame["label"].tolist())
             other = (frame["prefers"] != "").to_numpy()
@@ -205,15 +225,12 @@ class FitResult:
 
     def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
         """Return why two items are as far apart as they are; of one item, why it has its label."""
-        known = set(self.metric.ids.tolist())
-        for name, item in {"a": a, "b": a if b is None else b}.items():
-            if item not in known:
-                near = did_you_mean([str(one) for one in known], str(item))
-                raise InputError(argument=name, expected=near)
+        (a,) = self.id_texts([a], "a")
         if b is None:
             why: Explanation = self.model.explain(a)
             left_out = {item: label for label, item in self.found["labels_left_out"].items()}
-            return replace(why, unused=left_out.get(str(a), ""))
+            return replace(why, unused=left_out.get(a, ""))
+        (b,) = self.id_texts([b], "b")
         found = self.metric.contributions(a, b)
         words = EdgePhrases(
             self.metric.whole.lengths, self.inputs.sources, self.estimator.learned_.task.class_names
@@ -231,12 +248,8 @@ class FitResult:
         import pandas as pd
 
         if among is not None:
-            among = [among] if isinstance(among, str) else list(among)
-            ids = set(self.metric.ids.tolist())
-            for item in among:
-                if item not in ids:
-                    near = did_you_mean(list(map(str, self.metric.ids.tolist())), str(item))
-                    raise InputError(argument="among", expected=near)
+            several = np.ndim(among) > 0 or isinstance(among, set | frozenset | Mapping)
+            among = self.id_texts(list(among) if several else [among], "among")
         found = self.estimator.next_labels(k, among=among)
         labels = [one.label for one in found]
         columns = {
@@ -245,7 +258,8 @@ class FitResult:
             "stands_for": [one.stands_for for one in found],
             "share": [one.share for one in found],
         }
-        return pd.DataFrame(columns, index=pd.Index([one.item for one in found], name="id"))
+        ids = self.ids_as_given([one.item for one in found])
+        return pd.DataFrame(columns, index=pd.Index(ids, name="id"))
 
     def with_labels(self, labels: Any) -> FitResult:
         """Return the result of a fit with other labels of some items, in less time.
@@ -257,9 +271,15 @@ class FitResult:
 
         Parameters
         ----------
-        labels : mapping or Series
+        labels : mapping, Series, or DataFrame of one column
             Labels by id, or numbers where these are predicted: of items without a label, or other
             ones than were given, also of new classes. None takes a label away.
+
+        Warns
+        -----
+        UserWarning
+            If a label makes a new class, or turns labels that are numbers into texts: it may be
+            misspelled.
 
         Raises
         ------
@@ -275,9 +295,9 @@ class FitResult:
         >>> land = ["coast", None, "coast", "hill", "hill", None, None, None]
         >>> towns = pd.DataFrame({"height": height, "land": land}, index=list("ABCDEFGH"))
         >>> result = mm.fit(towns, label="land", evaluate=False)
-        >>> again = result.with_labels({"G": "harbour", "H": "hill", "A": "harbour"})
-        >>> again.predictions.loc[["A", "B", "F"], "label"].tolist()
-        ['harbour', 'harbour', 'hill']
+        >>> again = result.with_labels({"G": "coast", "H": "hill", "D": None})
+        >>> again.predictions.loc[["B", "D", "G"], "label"].tolist()
+        ['coast', 'hill', 'coast']
         """
         if self.outcome is None:
             raise InputError(
@@ -289,6 +309,9 @@ class FitResult:
         with errors_of_arguments():
             items = relabelled_items(gathered.items, labels)
             outcome = fit_plan(plan_items(items, settings, gathered), settings)
+        if not outcome.model.is_numeric:
+            for line in new_classes(gathered.items, items):
+                warn_caller(line, UserWarning)
         return FitResult.of_outcome(outcome)
 
     def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
@@ -407,6 +430,18 @@ class Connection:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def new_classes(before: Items, now: Items) -> Iterator[str]:
+    """Yield a sentence for each class that no label had before, or one if labels become texts."""
+    known = {label for label, _ in before.labels_left_out} | set(before.labels or ())
+    new = sorted(set(now.labels or ()) - known)
+    if before.label_type and new and not now.label_type:
+        yield f"labels become texts: {new[0]!r} is none of type {before.label_type}"
+        return
+    for label in new if before.labels else ():
+        near = "" if now.label_type else suggestion(known - {""}, label)
+        yield f"new class {label!r}{near}"
 
 
 def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:

@@ -159,18 +159,18 @@ def fit(
         items, order = replace(items, order=order_of(order, len(items))), None
     given = stated_specs(items, ways)
     given += [parse_source(one) if isinstance(one, str) else one for one in sources]
-    settings = FitRequest(
-        sources=tuple(given),
-        defaults=not sources,
-        seed=seed,
-        target=None if items.targets is None else "number",
-        class_weight=class_weight_texts(class_weight),
-        groups=groups,
-        order=order,
-        held_out=held_out,
-        **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
-    )
     with errors_of_arguments():
+        settings = FitRequest(
+            sources=tuple(given),
+            defaults=not sources,
+            seed=seed,
+            target=None if items.targets is None else "number",
+            class_weight=class_weight_texts(class_weight),
+            groups=groups,
+            order=order,
+            held_out=held_out,
+            **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
+        )
         outcome = fit_plan(plan_items(items, settings), settings)
     dropped = [in_python(line) for line in outcome.remarks_on_sources if " dropped: " in line]
     if dropped:

@@ -52,7 +52,7 @@ class ItemIds:
         else:
             listed = plain_list([wanted] if np.isscalar(wanted) else wanted)
             try:
-                found = np.array([self.places.get(value, -1) for value in listed], dtype=np.int64)
+                found = np.array([self.place(value) for value in listed], dtype=np.int64)
             except TypeError:
                 raise InputError(
                     argument="items", expected="hashable ids, such as numbers or text"
@@ -68,6 +68,17 @@ class ItemIds:
                 ),
             )
         return found
+
+    def place(self, value: Any) -> int:
+        """Return where an id stands, -1 if nowhere; a whole number is the text of it, among texts.
+
+        >>> ItemIds(2, np.array(["7", "12"])).place(12)
+        1
+        """
+        number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if number and self.ids.dtype.kind == "U":
+            value = str(value)
+        return self.places.get(value, -1)
 
     def take(self, chosen: Indices) -> ItemIds:
         """Return the ids of some of the items; numbers alone start again at 0."""

@@ -23,7 +23,7 @@ from metricmix.items.items import Items, check_class_labels
 from metricmix.items.target import target_column, target_values
 from metricmix.labels import check_groups, group_numbers
 from metricmix.learning.task import Classes
-from metricmix.validation import check_choice
+from metricmix.validation import check_choice, check_integer
 
 __all__ = ["FitRequest", "OnProgress", "StepProgress", "label_remarks", "name_column", "plan_items"]
 
@@ -104,7 +104,8 @@ class FitRequest:
     Raises
     ------
     InputError
-        If both `dense` and `edges_per_item` are given, or `single_labels` is something else.
+        If both `dense` and `edges_per_item` are given, a number is not a whole one in its range, or
+        `single_labels` is something else.
     """
 
     sources: tuple[SourceSpec, ...] = ()
@@ -137,6 +138,16 @@ class FitRequest:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
         check_choice(self.held_out, ("stay", "new"), name="held_out")
         check_choice(self.local or "auto", ("auto", "regions", "classes", "none"), name="local")
+        if self.edges_per_item is not None:
+            check_integer(self.edges_per_item, name="edges_per_item", low=1)
+        if self.geodesic is not None and self.geodesic != "auto":
+            check_integer(self.geodesic, name="geodesic", low=1)
+        check_integer(self.n_bootstrap, name="n_bootstrap")
+        check_integer(self.seed, name="seed")
+        if self.n_splits is not None:
+            check_integer(self.n_splits, name="n_splits")
+        if self.n_splits == 1:
+            raise InputError(argument="n_splits", expected="0 for none, or at least 2", found=1)
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense stores the values of all pairs of items, --edges-per-item those of some",
@@ -191,7 +202,8 @@ def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = N
     """Return the sources of items, and which labels or targets they are learned from.
 
     Nothing is computed yet. What does not depend on labels is taken from `earlier`, which was built
-    of the same items and options with other labels.
+    of the same items and options with other labels: also their groups and order, whose columns
+    `items` has no more.
 
     Raises
     ------
@@ -205,7 +217,10 @@ def plan_items(items: Items, options: FitRequest, earlier: JoinedData | None = N
     if items.label_column in kinds:
         told = kinds.pop(items.label_column)
         stated = stated or ("classes" if told == "category" else "number")
-    items, about = set_apart(items, options)
+    if earlier is None:
+        items, about = set_apart(items, options)
+    else:
+        about = earlier.report.set_apart
     for name in (options.groups, options.order):
         kinds.pop(str(name), None)
     target = target_column(items, stated)

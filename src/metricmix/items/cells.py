@@ -6,7 +6,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 
@@ -28,6 +28,7 @@ __all__ = [
     "safe_cell",
     "shorten",
     "stem_of",
+    "suggestion",
     "unknown_cells",
 ]
 
@@ -183,11 +184,19 @@ def did_you_mean(names: Sequence[str], got: str, most: int = 10) -> str:
     >>> did_you_mean(["id", "segment"], "Segment")
     "one of 'id', 'segment', got 'Segment'; did you mean 'segment'?"
     """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"one of {quoted(names, most)}{more}, got {got!r}{suggestion(names, got)}"
+
+
+def suggestion(names: Iterable[str], got: str) -> str:
+    """Return the name that may be meant, as the end of a message; "" if none is close.
+
+    >>> suggestion(["fruit", "tool"], "friut")
+    "; did you mean 'fruit'?"
+    """
     folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(got.casefold(), list(folded), n=1)
-    suggestion = f"; did you mean {folded[close[0]]!r}?" if close else ""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"one of {quoted(names, most)}{more}, got {got!r}{suggestion}"
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:

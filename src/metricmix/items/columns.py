@@ -184,7 +184,9 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
         names = [pattern] if pattern in items.columns else []
         names = names or [name for name in items.columns if fnmatchcase(name, pattern)]
         if not names:
-            raise InputError(argument="kinds", expected=did_you_mean(list(items.columns), pattern))
+            none = f"no name without columns, got {pattern!r}"
+            expected = did_you_mean(list(items.columns), pattern) if items.columns else none
+            raise InputError(argument="kinds", expected=expected)
         stated |= dict.fromkeys(names, kind)
     columns: list[Column] = []
     commas = items.origin.decimal_commas

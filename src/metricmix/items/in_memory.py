@@ -68,7 +68,8 @@ def as_items(
         The column of ids, or the ids. Default: the index of a frame; if that only numbers the rows
         of this frame, or of a larger one that they were chosen from, the first column that shares
         most of its ids with relations and matrices, or theirs with it; else the first column if it
-        is called id or names the items (:func:`holds_ids`), else the numbers of the rows.
+        is called id or names the items (:func:`holds_ids`), else the numbers of the rows. A single
+        column that is not called id is an attribute, unless there are relations or matrices.
         Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
@@ -98,7 +99,11 @@ def as_items(
     found = named("matrices", matrices, as_matrix)
     theirs = {name for one in relations.values() for name in one.ids or ()}
     theirs |= {name for one in found.values() for name in one.items or ()}
-    frame, ids, id_column = with_ids(frame, id, theirs)
+    whole = frame
+    frame, ids, id_column = with_ids(frame, id, theirs, bool(relations or found))
+    named_by: Any = whole[id_column] if id_column else whole.index
+    if id is not None and not isinstance(id, str):
+        named_by = id
     columns: dict[str, Values] = {}
     dtypes: dict[str, str] = {}
     for name in frame.columns:
@@ -118,6 +123,7 @@ def as_items(
         id_column=id_column,
         first_row=0,
         label_column=label_column,
+        id_type=label_type_of(list(named_by)),
     )
     if given is None:
         return items
@@ -272,13 +278,23 @@ def relabelled_items(items: Items, labels: Any) -> Items:
     ----------
     items : Items
         Of a fit: labels that count as unlabelled there are given again.
-    labels : mapping or Series
-        Labels, or numbers, by id; None, and whatever is missing, takes a label away.
+    labels : mapping, Series, or DataFrame of one column
+        Labels, or numbers, by id; None, and whatever is missing, takes a label away. Texts such as
+        "1" are numbers where labels are.
 
     >>> items = Items(("a", "b", "c"), {}, ("1", "", "2"), label_type="int")
     >>> relabelled_items(items, {"b": 2, "a": None}).labels
     ('', '2', '2')
     """
+    if hasattr(labels, "iloc") and np.ndim(labels) == 2:
+        if labels.shape[1] != 1:
+            raise InputError(
+                argument="labels",
+                expected="one column of labels, by id",
+                found=f"{labels.shape[1]} columns",
+                remedy="pass one of them, such as frame['label']",
+            )
+        labels = labels.iloc[:, 0]
     if not hasattr(labels, "keys") or not hasattr(labels, "items"):
         raise InputError(
             argument="labels",
@@ -299,6 +315,7 @@ def relabelled_items(items: Items, labels: Any) -> Items:
         targets = items.targets.copy()
         targets[chosen] = target_numbers([np.nan if is_missing(x) else x for x in given], len(ids))
         return replace(items, targets=targets)
+    given = [label_like(label, items.label_type) for label in given]
     texts = list(items.labels)
     for label, item in items.labels_left_out:
         texts[place[item]] = label
@@ -320,11 +337,12 @@ def relabelled_items(items: Items, labels: Any) -> Items:
 
 
 def with_ids(
-    frame: pd.DataFrame, id: str | Sequence[Any] | None, theirs: set[str]
+    frame: pd.DataFrame, id: str | Sequence[Any] | None, theirs: set[str], others: bool = False
 ) -> tuple[pd.DataFrame, tuple[str, ...], str | None]:
     """Return the frame without its column of ids, the ids, and the name of that column.
 
-    It is "" for the index, and None for row numbers. `theirs` are the ids in edges and matrices.
+    It is "" for the index, and None for row numbers. `theirs` are the ids in edges and matrices;
+    `others` says whether there are any of these, with ids or without.
     """
     if id is not None and not isinstance(id, str):
         if len(id) != len(frame):
@@ -347,7 +365,9 @@ def with_ids(
         few_repeats = 10 * len(set(cells)) >= 9 * n  # which are then reported
         if few_repeats and 2 * len(theirs & set(cells)) > min(len(theirs), n):
             return frame.drop(columns=column), checked_ids(cells, column), column
-    first = frame.columns[0] if frame.shape[1] > 1 else "0"
+    first = frame.columns[0] if frame.shape[1] else "0"
+    if frame.shape[1] == 1 and not others and first.casefold() != "id":
+        first = "0"  # all that is known of the items is an attribute
     if not first.isdecimal() and holds_ids(frame[first], first):  # columns of arrays are numbered
         return frame.drop(columns=first), checked_ids(frame[first].tolist(), first), first
     if not numbers:
@@ -441,6 +461,19 @@ def labels_of_type(texts: Sequence[str], label_type: str) -> AnyArray:
     if label_type in ("int", "float"):
         return np.array(list(map(int if label_type == "int" else float, texts)))
     return np.array(texts, dtype=object)
+
+
+def label_like(label: Any, label_type: str) -> Any:
+    """Return a text as a label of a type, if it is one; else what was given.
+
+    >>> label_like("1", "int"), label_like("nine", "int"), label_like("1", "")
+    (1, 'nine', '1')
+    """
+    wanted = isinstance(label, str) and (label_type != "bool" or label in ("True", "False"))
+    try:
+        return labels_of_type([label], label_type).tolist()[0] if wanted else label
+    except ValueError:
+        return label
 
 
 def label_texts(listed: list[Any]) -> tuple[str, ...]:

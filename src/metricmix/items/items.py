@@ -113,6 +113,8 @@ class Items:
         Texts that were stated to be missing values.
     label_type : {"", "int", "bool", "float"}
         What labels were before they became texts, if not texts.
+    id_type : {"", "int", "bool", "float"}
+        What ids were before they became texts, if not texts.
     groups : tuple of str, optional
         The group of each item, "" for one of its own: items that are held out together.
     order : (n,) array, optional
@@ -134,6 +136,7 @@ class Items:
     numbering: str = ""
     missing: tuple[str, ...] = ()
     label_type: str = ""
+    id_type: str = ""
     groups: tuple[str, ...] | None = None
     order: Floats | None = None
     _plain: dict[str, Floats | None] = field(default_factory=dict, init=False, repr=False)

@@ -94,7 +94,7 @@ def next_labels(learned: Learned, k: int = 10, among: Any = None) -> list[NextLa
     rows = distances_from(
         learned.lengths, candidates, dtype="float32", n_jobs=learned.options.n_jobs
     )[:, judged]
-    predicted = task.decode(task.predictions(learned.answers))
+    predicted = task.decode(task.predictions(learned.answers)).tolist()  # no types of numpy
     found = []
     for place, share, size in greedy_choice(rows, reach, doubt[judged], min(k, len(candidates))):
         item = candidates[place]
