@@ -57,7 +57,8 @@ def check_chance(make: Callable[[int], Any], seeds: range, explained: int, compa
         confidence = given["confidence"].to_numpy()
         sure = np.maximum(confidence, 1.0 - confidence) >= 0.8
         held_out, y = model.learned_.held_out, model.learned_.known.y
-        ids, misfits = given.index.tolist(), {one.item for one in model.misfits()}
+        # Rows are numbered, and the model names them by texts.
+        ids, misfits = list(map(str, given.index)), {one.item for one in model.misfits()}
         same = y[:, None] == y
         d = np.where(np.eye(len(y), dtype=bool), np.nan, held_out.distances)
         to_own, to_other = (np.nanmean(np.where(own, d, np.nan), axis=1) for own in (same, ~same))
