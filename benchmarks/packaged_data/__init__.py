@@ -3,8 +3,8 @@
 ``make packaged-data`` writes docs/packaged_data.md. Each data set is a table, perhaps with edge
 lists (`data`; `stored` is its file). Its labels are known for some items only. `ours` is what
 ``mm.fit(table, label=..., edges=...)`` predicts for the others, and `models` what stock models do;
-`measures` says how good that is; `run` measures what has no result yet, and `page` and `figures`
-are written from the results alone.
+`measures` says how good that is; `run` measures what has no result yet, and `page` is
+written from the results alone.
 
 Defaults were chosen by looking at the data sets of `CHOICE`, among others. Those of `REPORT` were
 listed before any of them was fitted, and nothing was chosen on them.

@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 import metricmix as mm
 from metricmix.dissimilarity.diffusion import normalised
+from metricmix.dissimilarity.item_keys import keys_of
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.kinds.forest import Forest
-from metricmix.dissimilarity.known import Known, keys_of
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import CrossFitted, Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.supervised import SupervisedSource

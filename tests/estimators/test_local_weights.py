@@ -231,7 +231,7 @@ def test_it_is_a_candidate_of_the_default_choice():
     same = np.asarray(stack.source("one"))
     copies = mm.DissimilarityStack({"one": same, "again": same})
     model = mm.MetricMixtureClassifier(copies).fit(items, np.where(items < 60, y, -1))
-    assert "sources that tell the classes better in a part of the items" in " ".join(
+    assert "sources that separate the classes better in a part of the items" in " ".join(
         model.selection_.skipped
     )
     given = Options(objective="class-means", constraint="auto")
@@ -343,7 +343,7 @@ def test_regions_do_not_depend_on_the_own_label():
 
 def test_regions_need_two_sources():
     stack, y, _ = one_source_tells_in_each_region(0, n=60)
-    with pytest.raises(mm.InputError, match="local: regions are where different sources tell"):
+    with pytest.raises(mm.InputError, match="local: regions are where different sources separate"):
         mm.MetricMixtureClassifier(stack.select(["one"]), local="regions").fit(np.arange(60), y)
     with pytest.raises(mm.InputError, match="expected 'auto', 'classes', 'regions', None or"):
         mm.MetricMixtureClassifier(stack, local="places").fit(np.arange(60), y)

@@ -192,7 +192,7 @@ def test_unlabelled_items() -> None:
     (finding,) = diagnose(model.learned_, answers=p)
     assert finding.sentence == (
         "class 1 takes 100 % of the unlabelled items, and has 17 % of the labels: the sources "
-        "hardly tell the classes apart"
+        "hardly separate the classes apart"
     )
 
 

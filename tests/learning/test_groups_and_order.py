@@ -18,7 +18,8 @@ import metricmix as mm
 from metricmix import InputError
 from metricmix.app.cli import main
 from metricmix.dissimilarity.forests import grown_trees
-from metricmix.dissimilarity.known import Known, deal, keys_of
+from metricmix.dissimilarity.item_keys import keys_of
+from metricmix.dissimilarity.known import Known, deal
 from metricmix.dissimilarity.predictors import CrossFitted, Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.estimators import LabelledKFold

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.default_sources
 
 
 def clusters(n: int = 120, n_classes: int = 3, seed: int = 0, noise: float = 0.6):
-    """Return a table whose first two columns tell the classes, the labels, and the known ones."""
+    """Return a table whose first two columns separate the classes, the labels, and known ones."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % n_classes
     X = rng.normal(size=(n, 6))
@@ -29,7 +29,7 @@ def clusters(n: int = 120, n_classes: int = 3, seed: int = 0, noise: float = 0.6
 
 
 def sources(X):
-    """Return a stack with a source that tells the classes, and two that are noise."""
+    """Return a stack with a source that separates the classes, and two that are noise."""
     parts = {"telling": X[:, :2], "noise": X[:, 2:4], "more_noise": X[:, 4:]}
     return mm.DissimilarityStack(
         {name: mm.dissimilarity.features(part) for name, part in parts.items()}

@@ -255,7 +255,10 @@ def test_parts_that_do_not_fit():
     stack, mixture = instance(7)
     with pytest.raises(mm.InputError, match="expected memberships of 3 items, those of the stack"):
         mm.path_metric(stack[np.ix_([0, 1, 2], [0, 1, 2])], mixture)
-    with pytest.raises(mm.InputError, match="local_weights: expected 2 rows"):
+    with pytest.raises(
+        mm.InputError,
+        match="local_weights: expected a row of 2 weights, one per source, for each of 2",
+    ):
         LocalMixture([1.0, 2.0], [[1.0, 2.0]], mixture.memberships)
     with pytest.raises(mm.InputError, match="regions: expected 2 different names"):
         LocalMixture(mixture.common, mixture.local_weights, mixture.memberships, regions=["a", "a"])

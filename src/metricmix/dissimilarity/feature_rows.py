@@ -21,7 +21,7 @@ from metricmix.dissimilarity.feature_metrics import (
     feature_facts,
     metric_name,
 )
-from metricmix.dissimilarity.known import row_digests
+from metricmix.dissimilarity.item_keys import row_digests
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.squared_distances import (

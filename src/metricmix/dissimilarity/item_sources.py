@@ -29,7 +29,8 @@ import numpy as np
 from metricmix.cached import cached_property
 from metricmix.dissimilarity.feature_metrics import check_metric_name
 from metricmix.dissimilarity.feature_rows import FeatureRows, FeatureSource
-from metricmix.dissimilarity.known import Known, keys_of, row_keys
+from metricmix.dissimilarity.item_keys import keys_of, row_keys
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.sources import Source

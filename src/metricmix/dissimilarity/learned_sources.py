@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.cached import cached_property
 from metricmix.dissimilarity.features import GivenTable
+from metricmix.dissimilarity.item_keys import RowPlaces
 from metricmix.dissimilarity.item_sources import (
     ItemSource,
     NewItemData,
@@ -36,7 +37,7 @@ from metricmix.dissimilarity.item_sources import (
     view_of,
 )
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
-from metricmix.dissimilarity.known import Known, RowPlaces
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictions import (
     PredictedSource,
     ProbabilitySource,

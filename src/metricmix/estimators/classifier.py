@@ -47,7 +47,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         `selection_`.
     local : {"auto", "regions", "classes", None} or (n, C) array or DataFrame
         Whether further weights >= 0 count in each region (:mod:`metricmix.mixture.local`):
-        "regions", where different sources tell the classes, found from the labels
+        "regions", where different sources separate the classes, found from the labels
         (:mod:`metricmix.learning.regions`); "classes", by class probabilities in the metric of
         common weights, those of labelled items without their own label; or by memberships of your
         own, of all n items of `stack_`, such as clusters. None: common weights. "auto": see

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import is_frame, table_items
-from metricmix.dissimilarity.known import item_keys
+from metricmix.dissimilarity.item_keys import item_keys
 from metricmix.dissimilarity.specs import TableSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input, PrecomputedInput, input_kind

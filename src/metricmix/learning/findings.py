@@ -287,7 +287,7 @@ def majority(
         if share < least or odds(counts[c], total) < ratio * odds(labels[c], labels.sum()):
             continue
         label, rule = learned.task.class_labels[c], learned.options.rule
-        cause = "the sources hardly tell the classes apart"
+        cause = "the sources hardly separate the classes apart"
         if any(one.kind in ("hub", "collapse") for one in found):
             cause = f"there is a {found[0].kind}"
         elif own >= MOST and not isinstance(rule, ClassMean):

@@ -2,7 +2,7 @@ r"""Regions of local weights: which items belong to which, by shares that sum to
 
 *Given*: an (n, C) array of yours. *Classes*: the class probabilities by class means under the
 common weights, :math:`p_c(i)`; of a labelled item, without its own label. *Learned*: regions in
-which different sources tell the classes.
+which different sources separate the classes.
 
 1. Each labelled item is predicted by each source alone, from the 7 nearest other labelled items;
    :math:`\ell_r(i)` is its log loss.
@@ -12,12 +12,12 @@ which different sources tell the classes.
    .. math:: \bar \ell_{r}(i) = \frac1k \sum_{j \in N_g(i)} \ell_r(j),
 
    over the k = L / 5 labelled items that are nearest to i by gate g (itself left out), says which
-   sources tell the classes there.
+   sources separate the classes there.
 3. Gate and two sources are those with the smallest mean of :math:`\ell_{r(i)}(i)`, where r(i) is
    the one with the smaller :math:`\bar \ell_r(i)`. A further source is added if that mean falls by
    more than the standard error of the difference.
 4. Memberships are :math:`p_r(i) \propto \exp(-4 \bar \ell_r(i))`. A region is named after the
-   source that tells the classes there and the gate, such as "borders by area". The gate counts
+   source that separates the classes there and the gate, such as "borders by area". The gate counts
    through the regions, even if its own weight is 0.
 
 All R² (R - 1) / 2 choices cost O(R³ L), and the losses O(R L² log L), for at most 1000 labelled
@@ -46,7 +46,7 @@ __all__ = ["Gate", "find_gate", "memberships", "regions_of_labels"]
 JUDGES = 7
 """Nearest labelled items that predict one by a single source."""
 AT_MOST = 1000
-"""Labelled items that say where which source tells the classes."""
+"""Labelled items that regions are found from."""
 SHARPNESS = 4.0
 """Of memberships, per unit of the difference of mean log losses."""
 
@@ -79,11 +79,11 @@ def memberships(
 
 
 def regions_of_labels(stack: DissimilarityStack, known: Known) -> tuple[Floats, list[str]]:
-    """Return the memberships of all items in regions where different sources tell the classes.
+    """Return the memberships of all items in regions where different sources separate the classes.
 
     Examples
     --------
-    The first column tells the classes where the third is negative, the second where it is positive:
+    The first column separates the classes where the third is negative, the second elsewhere:
 
     >>> import numpy as np, metricmix as mm
     >>> rng = np.random.default_rng(0)
@@ -111,12 +111,12 @@ def regions_of_labels(stack: DissimilarityStack, known: Known) -> tuple[Floats, 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """The source by which regions hold together, and the sources that tell the classes in them.
+    """The source by which regions hold together, and the sources that separate the classes in them.
 
     Attributes
     ----------
     items : (L,) array
-        The labelled items that say so, at most 1000.
+        The labelled items that regions are found from, at most 1000.
     gate : int
     chosen : tuple of int
     k : int
@@ -147,7 +147,7 @@ def find_gate(stack: DissimilarityStack, known: Known) -> Gate:
     items, L, R = known.items, len(known.items), stack.n_sources
     if R == 1:
         raise InputError(
-            "regions are where different sources tell the classes, and there is a single source",
+            "regions are where different sources separate the classes, found a single source",
             argument="local",
         )
     between = [np.asarray(source.block(items, items), np.float64) for source in stack.sources]

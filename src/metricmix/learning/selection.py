@@ -185,7 +185,7 @@ def select_sources(
 
     Examples
     --------
-    A source that tells the classes among three that do not; eight labels:
+    A source that separates the classes among three that do not; eight labels:
 
     >>> import numpy as np, metricmix as mm
     >>> rng = np.random.default_rng(0)

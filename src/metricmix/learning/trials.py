@@ -163,7 +163,9 @@ class Trials:
     def why_not(self, candidate: Candidate) -> str | None:
         """Return what a candidate would need; None if nothing, "" if `skipped` says it all."""
         if candidate.local == "regions" and not self.gate.is_worth_trying:
-            return "sources that tell the classes better in a part of the items than the best does"
+            return (
+                "sources that separate the classes better in a part of the items than the best does"
+            )
         n_weights = self.stack.n_sources * (1 + self.task.n_classes)
         if candidate.local and n_weights * len(self.items) ** 2 > LOCAL_UP_TO:
             return "one number per local weight and pair of labelled items"

@@ -111,8 +111,8 @@ class LocalMixture(Mixture):
         if rows.shape != (p.shape[1], everywhere.size) or everywhere.ndim != 1:
             raise InputError(
                 argument="local_weights",
-                expected=f"{p.shape[1]} rows of weights, one per column of the memberships, as "
-                f"long as the common weights, {everywhere.size}",
+                expected=f"a row of {everywhere.size} weights, one per source, for each of "
+                f"{p.shape[1]} regions",
                 found=f"shape {rows.shape}",
             )
         Mixture.__init__(self, everywhere + p.mean(axis=0) @ rows, names, link, beta, scaling)
